@@ -1,0 +1,1 @@
+"""The linear family: all agents face y = <theta, x> + noise."""

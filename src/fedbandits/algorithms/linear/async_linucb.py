@@ -1,0 +1,126 @@
+"""AsyncLinUCB: agents upload when they have news, the server downloads to those who lack much."""
+
+from __future__ import annotations
+
+from typing import Annotated, ClassVar
+
+import numpy as np
+from pydantic import ConfigDict, Field
+from pydantic.dataclasses import dataclass
+
+from fedbandits.algorithms.linear.agents import (
+    COLLECT,
+    FRESH,
+    NEWS,
+    LinearParameters,
+    LinUCBAgents,
+    shares,
+    told,
+)
+from fedbandits.arrays import BoolArray, IntArray
+from fedbandits.catalogue import About
+from fedbandits.linalg import kernels
+from fedbandits.linalg.ridge import Statistics
+from fedbandits.protocol import Conversation, Message, Problem
+from fedbandits.state import Stateful
+from fedbandits.streams import Streams
+
+
+@dataclass(frozen=True, kw_only=True, config=ConfigDict(extra="forbid"))
+class AsyncParameters(LinearParameters):
+    """The two thresholds of asynchronous uploads and downloads: 1 talks always, infinity never."""
+
+    gamma_up: Annotated[float, Field(ge=1)] = 2.0
+    gamma_down: Annotated[float, Field(ge=1)] = 2.0
+
+
+@dataclass(frozen=True, kw_only=True, config=ConfigDict(extra="forbid"))
+class AsyncLinUCB(AsyncParameters):
+    """Asynchronous LinUCB (Li & Wang, AISTATS 2022).
+
+    Agent i acts on (A_i, b_i), all it knows; (dA_i, db_i) is the part it has not uploaded. The server keeps the pool A_s
+    and, for each agent j, what of it has not reached j, dA_-j.
+
+    - upload: agent i calls when det(A_i + lambda I) / det(A_i - dA_i + lambda I) > `gamma_up`, and uploads (dA_i, db_i);
+    - download: the server then sends (dA_-j, db_-j) to every agent j with
+      det(A_s + lambda I) / det(A_s - dA_-j + lambda I) > `gamma_down`.
+
+    Each transfer is one message of d^2 + d scalars.
+
+    Guarantee: for one agent at a time, gamma_up = gamma_down = exp(1/n) and the theory width, regret O(d sqrt(T) log T)
+    over T decisions in total with O(n^2 d log T) transfers. Larger gammas, such as the default, trade regret for fewer
+    transfers; agents that call in the same step are pooled together, which the analysis does not cover.
+    """
+
+    about: ClassVar[About] = About(
+        name="async-linucb",
+        family="linear",
+        topology="star",
+        talks="one agent up when det V grew by gamma_up; down to each agent that lacks gamma_down",
+        says=(COLLECT, FRESH, NEWS),
+        guarantee="regret O(d sqrt(T) log T), O(n^2 d log T) transfers, one agent at a time, gammas exp(1/n)",
+        source="Li & Wang, AISTATS 2022",
+    )
+
+    def agents(self, problem: Problem, n: int, rng: Streams) -> AsyncLinUCBAgents:
+        """n agents with the upload trigger."""
+        return AsyncLinUCBAgents(self, problem, n)
+
+    def server(self, problem: Problem, n: int) -> AsyncServer:
+        """A server with the download trigger."""
+        return AsyncServer(self, n, problem.dim)
+
+
+class AsyncLinUCBAgents(LinUCBAgents):
+    """LinUCB agents that call when what they have not uploaded makes the determinant grow by gamma_up."""
+
+    def __init__(self, parameters: AsyncLinUCB, problem: Problem, n: int) -> None:
+        super().__init__(parameters, problem, n)
+        self._threshold = np.log(parameters.gamma_up)
+
+    def calling(self) -> BoolArray:
+        """Whose fresh data raise det V by more than gamma_up."""
+        return self.models.growth > self._threshold
+
+
+class AsyncServer(Stateful):
+    """Pools uploads and sends each agent what it lacks, once that is enough.
+
+    `known` holds A_s - dA_-j for each agent j: what of the pool it has. An upload then changes one row instead of all
+    the others. `unseen` (n,) counts the uploads that have not reached j, so that an agent lacking nothing is
+    never sent rounding errors.
+    """
+
+    keeps = ("pool", "known", "known_logdet", "unseen")
+
+    def __init__(self, parameters: AsyncParameters, n: int, dim: int) -> None:
+        self._parameters = parameters
+        self._threshold = np.log(parameters.gamma_down)
+        self.pool = Statistics(1, dim)
+        self.known = Statistics(n, dim)
+        self.known_logdet = np.full(n, dim * np.log(parameters.ridge))
+        self.unseen = np.zeros(n, dtype=np.int64)
+
+    def converse(self, callers: IntArray) -> Conversation:
+        """Collect from the callers, then tell those who lack enough."""
+        if len(callers) == 0:
+            return
+        fresh = yield Message(COLLECT.kind, callers)
+        ridge = self._parameters.ridge
+        self.pool.merge(np.zeros(1, dtype=np.int64), *(share.sum(axis=0) for share in told(fresh)))
+        self.known.merge(fresh.who, *told(fresh))
+        self.known_logdet[fresh.who] = kernels.log_determinants(self.known.gram[fresh.who], ridge)
+        self.unseen += len(fresh.who)
+        self.unseen[fresh.who] -= 1
+
+        pooled = kernels.log_determinants(self.pool.gram, ridge)[0]
+        lacking = (pooled - self.known_logdet > self._threshold) & (self.unseen > 0)
+        late = np.flatnonzero(lacking)
+        if len(late) == 0:
+            return
+        news = (pool - known[late] for pool, known in zip(self.pool, self.known, strict=True))
+        yield Message(NEWS.kind, late, shares(*news, np.arange(len(late)), self._parameters))
+        for pool, known in zip(self.pool, self.known, strict=True):
+            known[late] = pool
+        self.known_logdet[late] = pooled
+        self.unseen[late] = 0

@@ -1,0 +1,147 @@
+"""FedLinUCB, asynchronous: act on what was last downloaded, call when own news would change it enough."""
+
+from __future__ import annotations
+
+from typing import Annotated, ClassVar, Literal
+
+import numpy as np
+from pydantic import ConfigDict, Field
+from pydantic.dataclasses import dataclass
+
+from fedbandits.algorithms.linear.agents import (
+    COLLECT,
+    FRESH,
+    POOL,
+    LinearParameters,
+    shares,
+    told,
+)
+from fedbandits.algorithms.linear.servers import PoolServer
+from fedbandits.arrays import BoolArray, FloatArray, IntArray, check_arms, check_feedback
+from fedbandits.catalogue import About
+from fedbandits.linalg import kernels
+from fedbandits.linalg.ridge import Statistics
+from fedbandits.protocol import Message, Problem
+from fedbandits.state import Stateful
+from fedbandits.streams import Streams
+from fedbandits.wire import WireError
+
+
+@dataclass(frozen=True, kw_only=True, config=ConfigDict(extra="forbid"))
+class FedLinUCBAsync(LinearParameters):
+    """Asynchronous federated LinUCB (He, Wang, Min & Gu, NeurIPS 2022).
+
+    Agent m acts on what it last downloaded, (V_m, b_m) with V_m including lambda I, not on its fresh data:
+    argmax <theta_m, x> + width ||x||_{V_m^-1}. Its observations go into (dV_m, db_m). It calls when
+
+        det(V_m + dV_m) > (1 + a) det(V_m),
+
+    uploads (dV_m, db_m) and downloads the pool: 2 (d^2 + d) scalars. Nobody else is involved.
+
+    `growth` is a, ``"theory"`` for 1/n^2. 0 calls after every observation, infinity never.
+
+    Guarantee: with a = 1/n^2 and the theory width, regret O(d sqrt(T)) up to logarithms over T decisions in total, in
+    any order of activity, with O(d n^2 log T) calls. Agents that call in the same step are pooled together.
+    """
+
+    growth: Annotated[float, Field(ge=0)] | Literal["theory"] = "theory"
+
+    about: ClassVar[About] = About(
+        name="fedlinucb-async",
+        family="linear",
+        topology="star",
+        talks="one agent, when its news would raise det V by the factor 1 + a",
+        says=(COLLECT, FRESH, POOL),
+        guarantee="regret ~O(d sqrt(T)) over T decisions in any order, O(d n^2 log T) calls, a = 1/n^2",
+        source="He, Wang, Min & Gu, NeurIPS 2022",
+    )
+
+    def agents(self, problem: Problem, n: int, rng: Streams) -> FedLinUCBAgents:
+        """n agents that act on their last download."""
+        return FedLinUCBAgents(self, problem, n)
+
+    def server(self, problem: Problem, n: int) -> PoolServer:
+        """A server that deals with whoever calls."""
+        return PoolServer(self, n, problem.dim, collects="callers", tells="callers")
+
+    def factor(self, problem: Problem) -> float:
+        """The number a."""
+        return 1.0 / problem.agents**2 if self.growth == "theory" else float(self.growth)
+
+
+class FedLinUCBAgents(Stateful):
+    """Two models for each agent: the downloaded one it acts on, and `ahead`, which includes its fresh data and only
+    watches the determinant. Memory per agent: 3 d^2 + O(d) numbers.
+    """
+
+    # between downloads the determinant of `ahead` grows by 1 + a at most, so its rank-one updates stay
+    # well-conditioned and need no refresh
+    keeps = (
+        "inverse",
+        "theta",
+        "logdet",
+        "count",
+        "fresh",
+        "ahead_inverse",
+        "ahead_theta",
+        "ahead_logdet",
+    )
+
+    def __init__(self, parameters: FedLinUCBAsync, problem: Problem, n: int) -> None:
+        dim, ridge = problem.dim, parameters.ridge
+        self._parameters = parameters
+        self._problem = problem
+        self._threshold = np.log1p(parameters.factor(problem))
+        self.inverse = np.tile(np.eye(dim) / ridge, (n, 1, 1))
+        self.theta = np.zeros((n, dim))
+        self.logdet = np.full(n, dim * np.log(ridge))
+        self.count = np.zeros(n)
+        self.fresh = Statistics(n, dim)
+        self.ahead_inverse = self.inverse.copy()
+        self.ahead_theta = self.theta.copy()
+        self.ahead_logdet = self.logdet.copy()
+
+    def choose(self, who: IntArray, arms: FloatArray) -> IntArray:
+        """The arm of each agent in `who` that is optimistic under its last download."""
+        check_arms(who, arms, *self.theta.shape)
+        dim = self.theta.shape[1]
+        width = self._parameters.widths(self._problem, dim, self.logdet[who], self.count[who])
+        lanes = kernels.as_lanes(arms)
+        return kernels.pick_optimistic(self.inverse, self.theta, width, who, lanes)
+
+    def learn(self, who: IntArray, arms: FloatArray, picks: IntArray, rewards: FloatArray) -> None:
+        """One observation per agent in `who`, put aside until the next call."""
+        check_feedback(who, arms, picks, rewards, *self.theta.shape)
+        kernels.observe(
+            self.ahead_inverse,
+            self.ahead_theta,
+            self.ahead_logdet,
+            *self.fresh,
+            who,
+            kernels.as_lanes(arms),
+            picks,
+            rewards,
+        )
+
+    def calling(self) -> BoolArray:
+        """Whose fresh data would raise det V by more than the factor 1 + a."""
+        return (self.ahead_logdet - self.logdet > self._threshold) & (self.fresh.count > 0)
+
+    def answer(self, request: Message) -> Message | None:
+        """Hand over the fresh data, or act on the pool from now on."""
+        who = request.who
+        if request.kind == COLLECT.kind:
+            reply = Message(FRESH.kind, who, shares(*self.fresh, who, self._parameters))
+            self.fresh.clear(who)
+            return reply
+        if request.kind != POOL.kind:
+            raise WireError(f"FedLinUCB agents do not understand {request.kind!r}")
+        gram, moment, self.count[who] = told(request)
+        ridge = self._parameters.ridge
+        self.inverse[who], self.theta[who], self.logdet[who] = kernels.factorise(
+            gram, moment, ridge
+        )
+        self.ahead_inverse[who], self.ahead_theta[who], self.ahead_logdet[who] = kernels.factorise(
+            gram + self.fresh.gram[who], moment + self.fresh.moment[who], ridge
+        )
+        return None

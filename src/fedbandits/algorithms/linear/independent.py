@@ -1,0 +1,90 @@
+"""Independent agents: every one alone, by optimism or by Thompson sampling."""
+
+from __future__ import annotations
+
+from typing import Annotated, ClassVar
+
+from pydantic import ConfigDict, Field
+from pydantic.dataclasses import dataclass
+
+from fedbandits.algorithms.linear.agents import LinearParameters, LinUCBAgents
+from fedbandits.arrays import FloatArray, IntArray, check_arms
+from fedbandits.catalogue import About
+from fedbandits.linalg import kernels
+from fedbandits.protocol import Problem
+from fedbandits.streams import Streams
+
+
+@dataclass(frozen=True, kw_only=True, config=ConfigDict(extra="forbid"))
+class IndependentLinUCB(LinearParameters):
+    """LinUCB (OFUL) by every agent alone: argmax <theta_i, x> + width ||x||_{V_i^-1} on its own observations.
+
+    Guarantee: regret O(d sqrt(T) log T) for each agent, O(n d sqrt(T) log T) together (theory width).
+    """
+
+    about: ClassVar[About] = About(
+        name="independent-linucb",
+        family="linear",
+        topology="alone",
+        talks="never",
+        says=(),
+        guarantee="regret O(d sqrt(T) log T) per agent (theory width)",
+        source="Abbasi-Yadkori, Pal & Szepesvari, NeurIPS 2011",
+    )
+
+    def agents(self, problem: Problem, n: int, rng: Streams) -> LinUCBAgents:
+        """n agents that never call."""
+        return LinUCBAgents(self, problem, n)
+
+    def server(self, problem: Problem, n: int) -> None:
+        """Nobody to talk to."""
+
+
+@dataclass(frozen=True, kw_only=True, config=ConfigDict(extra="forbid"))
+class IndependentLinTS:
+    """Linear Thompson sampling by every agent alone: theta~ ~ N(theta_i, nu^2 V_i^-1), then argmax <theta~, x>.
+
+    Guarantee: none is claimed for the default. The frequentist bound O(d^1.5 sqrt(T) log T) of Agrawal & Goyal (2013)
+    needs nu = sigma sqrt(9 d log(T/delta)), far above what works in practice.
+    """
+
+    ridge: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 1.0
+    nu: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.1
+
+    about: ClassVar[About] = About(
+        name="independent-lints",
+        family="linear",
+        topology="alone",
+        talks="never",
+        says=(),
+        guarantee="none for a constant nu",
+        source="Agrawal & Goyal, ICML 2013",
+    )
+
+    def agents(self, problem: Problem, n: int, rng: Streams) -> LinTSAgents:
+        """n sampling agents."""
+        return LinTSAgents(self, problem, n, rng)
+
+    def server(self, problem: Problem, n: int) -> None:
+        """Nobody to talk to."""
+
+
+class LinTSAgents(LinUCBAgents):
+    """Agents that act greedily on a draw from their posterior."""
+
+    keeps = ("models", "rng")
+
+    def __init__(
+        self, parameters: IndependentLinTS, problem: Problem, n: int, rng: Streams
+    ) -> None:
+        super().__init__(LinearParameters(ridge=parameters.ridge), problem, n)
+        self._nu = parameters.nu
+        self.rng = rng
+
+    def choose(self, who: IntArray, arms: FloatArray) -> IntArray:
+        """The best arm under one draw of the parameter for each agent in `who`."""
+        models = self.models
+        check_arms(who, arms, len(models), models.dim)
+        normals = self.rng.normal(who, models.dim)
+        drawn = kernels.sample_gaussian(models.theta, models.inverse, who, self._nu, normals)
+        return kernels.pick_greedy(drawn, kernels.as_lanes(arms))

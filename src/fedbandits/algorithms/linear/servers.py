@@ -1,0 +1,58 @@
+"""The server of a star that keeps one pool of statistics."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import numpy as np
+
+from fedbandits.algorithms.linear.agents import COLLECT, POOL, LinearParameters, told
+from fedbandits.arrays import FloatArray, IntArray
+from fedbandits.linalg.ridge import Statistics
+from fedbandits.protocol import Conversation, Message
+from fedbandits.state import Stateful
+
+Audience = Literal["everybody", "callers"]
+
+
+class PoolServer(Stateful):
+    """When somebody calls: collect what is new from `collects`, add it to the pool, tell the pool to `tells`."""
+
+    keeps = ("pool",)
+
+    def __init__(
+        self,
+        parameters: LinearParameters,
+        n: int,
+        dim: int,
+        *,
+        collects: Audience,
+        tells: Audience,
+    ) -> None:
+        self._parameters = parameters
+        self._everybody = np.arange(n)
+        self._collects = collects
+        self._tells = tells
+        self.pool = Statistics(1, dim)
+
+    def converse(self, callers: IntArray) -> Conversation:
+        """One round of statistics: two requests."""
+        if len(callers) == 0:
+            return
+        fresh = yield Message(COLLECT.kind, self._audience(self._collects, callers))
+        self.pool.merge(np.zeros(1, dtype=np.int64), *(share.sum(axis=0) for share in told(fresh)))
+        listeners = self._audience(self._tells, callers)
+        yield Message(POOL.kind, listeners, self._told_to(len(listeners)))
+
+    def _audience(self, audience: Audience, callers: IntArray) -> IntArray:
+        return self._everybody if audience == "everybody" else callers
+
+    def _told_to(self, listeners: int) -> dict[str, FloatArray]:
+        arrays = {"gram": self.pool.gram, "moment": self.pool.moment}
+        if self._parameters.tells_counts:
+            arrays["count"] = self.pool.count
+        # one row shown to everybody: nothing is copied until somebody keeps it
+        return {
+            name: np.broadcast_to(array, (listeners, *array.shape[1:]))
+            for name, array in arrays.items()
+        }

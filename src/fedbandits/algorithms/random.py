@@ -1,0 +1,65 @@
+"""Uniformly random choices: the yardstick of every environment."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import numpy as np
+from pydantic import ConfigDict
+from pydantic.dataclasses import dataclass
+
+from fedbandits.arrays import BoolArray, FloatArray, IntArray, check_arms, check_feedback
+from fedbandits.catalogue import About
+from fedbandits.protocol import Message, Problem
+from fedbandits.state import Stateful
+from fedbandits.streams import Streams
+from fedbandits.wire import WireError
+
+
+@dataclass(frozen=True, kw_only=True, config=ConfigDict(extra="forbid"))
+class Random:
+    """Every agent picks one of the shown arms uniformly at random and learns nothing. Regret grows linearly."""
+
+    about: ClassVar[About] = About(
+        name="random",
+        family="any",
+        topology="alone",
+        talks="never",
+        says=(),
+        guarantee="none: linear regret",
+        source="baseline",
+    )
+
+    def agents(self, problem: Problem, n: int, rng: Streams) -> RandomAgents:
+        """n agents without memory."""
+        return RandomAgents(problem, n, rng)
+
+    def server(self, problem: Problem, n: int) -> None:
+        """Nobody to talk to."""
+
+
+class RandomAgents(Stateful):
+    """Agents whose only state is their random stream."""
+
+    keeps = ("rng",)
+
+    def __init__(self, problem: Problem, n: int, rng: Streams) -> None:
+        self._n, self._dim = n, problem.dim
+        self.rng = rng
+
+    def choose(self, who: IntArray, arms: FloatArray) -> IntArray:
+        """A uniformly random arm for each agent in `who`."""
+        check_arms(who, arms, self._n, self._dim)
+        return (self.rng.uniform(who) * arms.shape[1]).astype(np.int64)
+
+    def learn(self, who: IntArray, arms: FloatArray, picks: IntArray, rewards: FloatArray) -> None:
+        """Nothing is learned."""
+        check_feedback(who, arms, picks, rewards, self._n, self._dim)
+
+    def calling(self) -> BoolArray:
+        """Nobody calls."""
+        return np.zeros(self._n, dtype=np.bool_)
+
+    def answer(self, request: Message) -> Message | None:
+        """Nobody should ask."""
+        raise WireError(f"random agents do not understand {request.kind!r}")

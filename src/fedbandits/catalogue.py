@@ -1,0 +1,77 @@
+"""What the catalogue says of an algorithm or environment, and how one is built from a name and parameters."""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from pydantic import ValidationError
+
+from fedbandits.wire import Utterance
+
+T = TypeVar("T")
+
+
+class ConfigError(ValueError):
+    """A name or parameter that cannot be used; the message names the field and the fix."""
+
+
+@dataclass(frozen=True, slots=True)
+class About:
+    """A catalogue entry."""
+
+    name: str
+    family: str
+    topology: str
+    """"alone", "star" or "graph"."""
+    talks: str
+    """When it talks."""
+    says: tuple[Utterance, ...]
+    """What crosses the wire; nothing else can."""
+    guarantee: str
+    """The guarantee that holds for the shipped variant, and what it rests on."""
+    source: str
+    private: bool = False
+    environment: str = "linear"
+    """The environment it is at home in: what the conformance suite and examples run it on."""
+
+    @property
+    def wire(self) -> str:
+        """What crosses the wire, in words."""
+        return "; ".join(map(str, self.says)) or "nothing"
+
+
+def build(registry: Mapping[str, type[T]], name: str, parameters: Mapping[str, Any], what: str) -> T:
+    """The entry `name` of `registry` with `parameters`; raises `ConfigError` naming the field and the fix."""
+    if name not in registry:
+        close = difflib.get_close_matches(name, registry, n=1)
+        hint = f"did you mean {close[0]!r}?" if close else f"known are: {', '.join(sorted(registry))}"
+        raise ConfigError(f"unknown {what} {name!r}; {hint}")
+    kind = registry[name]
+    known = [item.name for item in dataclasses.fields(kind) if item.init]  # type: ignore[arg-type]
+    for given in parameters:
+        if given not in known:
+            close = difflib.get_close_matches(given, known, n=1)
+            hint = f"did you mean {close[0]!r}?" if close else f"it takes: {', '.join(known) or 'none'}"
+            raise ConfigError(f"{name} has no parameter {given!r}; {hint}")
+    try:
+        return kind(**parameters)
+    except ValidationError as error:
+        raise ConfigError(explain(name, error)) from None
+
+
+def explain(name: str, error: ValidationError) -> str:
+    """A pydantic error as one readable sentence per field."""
+    lines = []
+    for problem in error.errors(include_url=False):
+        place = ".".join(str(part) for part in problem["loc"] if not str(part).startswith("function-"))
+        shown = repr(problem.get("input"))
+        shown = shown if len(shown) <= 60 else shown[:57] + "..."
+        message = problem["msg"].removeprefix("Value error, ")
+        message = message[:1].lower() + message[1:]
+        where = f"{name}: {place}" if place else name
+        lines.append(f"{where}: {message}" + (f" (got {shown})" if place else ""))
+    return "\n".join(lines)

@@ -1,0 +1,105 @@
+"""Where arms come from: fresh at every turn, or shown from a fixed pool; drawn in blocks, laid out for SIMD.
+
+A block covers several steps. Its arms lie as (steps, w, d, K), so that the K arms of one agent are lanes of
+a vector register; what an agent sees is the transposed view (w, K, d) of one step.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import numpy as np
+
+from fedbandits.arrays import FloatArray, IntArray
+from fedbandits.linalg.jit import jit
+
+Spread = Literal["sphere", "decaying"]
+"""Directions uniform on the unit sphere, or Gaussian with coordinate variances (d - j)/d, j = 0..d-1,
+scaled to unit norm: the anisotropic arms of the heterogeneous-clients publication's released code."""
+
+
+class FreshArms:
+    """K new arms for every decision."""
+
+    def __init__(self, arms: int, dim: int, spread: Spread) -> None:
+        self._arms = arms
+        self._scale = _deviations(dim, spread)
+
+    def draw(
+        self, who: IntArray, theta: FloatArray, rng: np.random.Generator
+    ) -> tuple[FloatArray, FloatArray]:
+        """For awake agents `who` (B, w): lanes (B, w, d, K) and their mean rewards (B, w, K)."""
+        lanes = rng.standard_normal((*who.shape, len(self._scale), self._arms))
+        means = np.empty((*who.shape, self._arms))
+        _finish_fresh(lanes, self._scale, theta, who, means)
+        return lanes, means
+
+
+class PoolArms:
+    """K arms drawn without replacement from a fixed pool, for every decision."""
+
+    def __init__(
+        self, arms: int, pool: int, dim: int, spread: Spread, rng: np.random.Generator
+    ) -> None:
+        drawn = rng.standard_normal((pool, dim)) * _deviations(dim, spread)
+        self.pool = drawn / np.linalg.norm(drawn, axis=1, keepdims=True)
+        self._arms = arms
+        self._theta: FloatArray | None = None
+        self._values = np.empty((0, pool))
+
+    def draw(
+        self, who: IntArray, theta: FloatArray, rng: np.random.Generator
+    ) -> tuple[FloatArray, FloatArray]:
+        """For awake agents `who` (B, w): lanes (B, w, d, K) and their mean rewards (B, w, K)."""
+        if self._theta is not theta:
+            self._theta, self._values = theta, theta @ self.pool.T
+        uniforms = rng.random((*who.shape, self._arms))
+        lanes = np.empty((*who.shape, self.pool.shape[1], self._arms))
+        means = np.empty((*who.shape, self._arms))
+        _show(uniforms, self.pool, self._values, who, lanes, means)
+        return lanes, means
+
+
+def _deviations(dim: int, spread: Spread) -> FloatArray:
+    return np.ones(dim) if spread == "sphere" else np.sqrt((dim - np.arange(dim)) / dim)
+
+
+@jit
+def _finish_fresh(lanes, scale, theta, who, means):  # type: ignore[no-untyped-def]
+    """Scale normals to unit vectors in place; `theta` (1, d) or (n, d) gives their mean rewards."""
+    steps, awake, dim, arms = lanes.shape
+    norm = np.empty(arms)
+    for s in range(steps):
+        for i in range(awake):
+            own = who[s, i] if theta.shape[0] > 1 else 0
+            norm[:] = 0.0
+            for j in range(dim):
+                for k in range(arms):
+                    lanes[s, i, j, k] *= scale[j]
+                    norm[k] += lanes[s, i, j, k] ** 2
+            for k in range(arms):
+                norm[k] = 1.0 / np.sqrt(norm[k])
+                means[s, i, k] = 0.0
+            for j in range(dim):
+                for k in range(arms):
+                    lanes[s, i, j, k] *= norm[k]
+                    means[s, i, k] += theta[own, j] * lanes[s, i, j, k]
+
+
+@jit
+def _show(uniforms, pool, values, who, lanes, means):  # type: ignore[no-untyped-def]
+    """A uniform K-subset in uniform order by a partial shuffle; any permutation may be its start."""
+    steps, awake, arms = uniforms.shape
+    size, dim = pool.shape
+    order = np.arange(size)
+    for s in range(steps):
+        for i in range(awake):
+            own = who[s, i] if values.shape[0] > 1 else 0
+            for k in range(arms):
+                j = k + int(uniforms[s, i, k] * (size - k))
+                order[k], order[j] = order[j], order[k]
+                means[s, i, k] = values[own, order[k]]
+            for k in range(arms):
+                row = order[k]
+                for j in range(dim):
+                    lanes[s, i, j, k] = pool[row, j]

@@ -1,0 +1,64 @@
+"""What the simulator needs of an environment: parameters that can make a world from a seed.
+
+A world is a pure function of its seed and of what is chosen in it: `turn(t)` shows the same arms to every
+algorithm, and the noise `pay(t, picks)` adds belongs to the decision (t, agent), whichever algorithm takes
+it. Two algorithms under one seed are therefore compared on common random numbers. Arms are shown in an
+order that tells nothing about their value, since exact ties go to the lowest index.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar, Protocol
+
+import numpy as np
+
+from fedbandits.arrays import FloatArray, IntArray
+from fedbandits.protocol import Problem
+
+
+@dataclass(frozen=True, slots=True)
+class AboutEnvironment:
+    """A catalogue entry."""
+
+    name: str
+    family: str
+    summary: str
+    source: str
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Turn:
+    """One step: `who` (w,) are awake and see `arms` (w, K, d)."""
+
+    who: IntArray
+    arms: FloatArray
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Outcome:
+    """What the choices of one step brought, each (w,): observed rewards, and pseudo-regrets nobody sees."""
+
+    rewards: FloatArray
+    regrets: FloatArray
+
+
+class World(Protocol):
+    """A problem instance with all its randomness fixed."""
+
+    problem: Problem
+
+    def turn(self, step: int) -> Turn:
+        """Who is awake in `step` (0-based), and what they may choose from."""
+
+    def pay(self, step: int, picks: IntArray) -> Outcome:
+        """The outcome of `picks` (w,) in `step`."""
+
+
+class Environment(Protocol):
+    """A frozen dataclass of parameters."""
+
+    about: ClassVar[AboutEnvironment]
+
+    def world(self, horizon: int, seed: np.random.SeedSequence) -> World:
+        """The instance that `seed` stands for."""

@@ -1,0 +1,172 @@
+"""Linear rewards: y = <theta_i, x> + noise.
+
+Source of the setting: the publications of the linear family. `LinearWorld` serves every environment with linear
+mean rewards; an environment only says how the parameters are drawn.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Annotated, ClassVar
+
+import numpy as np
+from pydantic import ConfigDict, Field, model_validator
+from pydantic.dataclasses import dataclass
+
+from fedbandits.arrays import FloatArray, IntArray
+from fedbandits.environments import schedules
+from fedbandits.environments.arms import FreshArms, PoolArms, Spread
+from fedbandits.environments.contract import AboutEnvironment, Outcome, Turn
+from fedbandits.environments.schedules import Schedule
+from fedbandits.protocol import Problem
+
+_BLOCK = 2**18
+"""Arm coordinates drawn at once; part of what a seed means, since every block has its own generator."""
+
+
+class LinearWorld:
+    """Mean reward <theta_i, x>, Gaussian noise, one noise value for each decision (t, i).
+
+    `theta` is (n, d), or (1, d) when all agents share it. Block b of steps is drawn from a generator of its own,
+    so any step can be visited at any time.
+    """
+
+    def __init__(
+        self,
+        problem: Problem,
+        theta: FloatArray,
+        source: FreshArms | PoolArms,
+        schedule: Schedule,
+        seed: np.random.SeedSequence,
+    ) -> None:
+        self.problem = problem
+        self.theta = theta
+        self._source = source
+        self._schedule = schedule
+        self._seed = seed
+        awake = schedules.awake_per_step(schedule, problem.agents)
+        self._steps = max(1, _BLOCK // (awake * problem.arms * problem.dim))
+        self._block = -1
+
+    def turn(self, step: int) -> Turn:
+        """Who is awake, and what they see; see `World`."""
+        at = self._seek(step)
+        return Turn(self._who[at], self._lanes[at].transpose(0, 2, 1))
+
+    def pay(self, step: int, picks: IntArray) -> Outcome:
+        """Rewards and pseudo-regrets; see `World`."""
+        at = self._seek(step)
+        means = self._means[at]
+        earned = means[np.arange(len(means)), picks]
+        return Outcome(earned + self._noise[at], means.max(axis=1) - earned)
+
+    def _seek(self, step: int) -> int:
+        block, at = divmod(step, self._steps)
+        if block != self._block:
+            key = (*self._seed.spawn_key, block)
+            seed = np.random.SeedSequence(self._seed.entropy, spawn_key=key)
+            rng = np.random.Generator(np.random.SFC64(seed))
+            self._who = schedules.draw(
+                self._schedule, self.problem.agents, block * self._steps, self._steps, rng
+            )
+            self._noise = self.problem.noise * rng.standard_normal(self._who.shape)
+            self._lanes, self._means = self._source.draw(self._who, self.theta, rng)
+            self._block = block
+        return at
+
+
+@dataclass(frozen=True, kw_only=True, config=ConfigDict(extra="forbid"))
+class Linear:
+    """All agents share one parameter, uniform on the unit sphere.
+
+    Each awake agent sees `arms` arms of dimension `dim` and unit norm: fresh at every turn, or drawn without
+    replacement from a fixed pool of `pool`. Rewards carry Gaussian noise of standard deviation `noise`.
+    """
+
+    clients: Annotated[int, Field(ge=1)] = 50
+    dim: Annotated[int, Field(ge=1)] = 25
+    arms: Annotated[int, Field(ge=1)] = 25
+    pool: Annotated[int, Field(ge=1)] | None = None
+    noise: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.1
+    spread: Spread = "sphere"
+    schedule: Schedule = "all"
+
+    about: ClassVar[AboutEnvironment] = AboutEnvironment(
+        name="linear",
+        family="linear",
+        summary="one parameter for all agents, unit-norm arms, fresh or from a pool",
+        source="setting of Wang, Hu, Chen & Wang (ICLR 2020) and Li & Wang (AISTATS 2022)",
+    )
+
+    @model_validator(mode="after")
+    def _pool_is_large_enough(self) -> Linear:
+        if self.pool is not None and self.pool < self.arms:
+            raise ValueError(
+                f"pool={self.pool} cannot show arms={self.arms} without replacement; "
+                "raise pool or lower arms"
+            )
+        return self
+
+    def world(self, horizon: int, seed: np.random.SeedSequence) -> LinearWorld:
+        """The instance that `seed` stands for."""
+        instance, turns = seed.spawn(2)
+        rng = np.random.default_rng(instance)
+        theta = self._parameters(rng)
+        source = (
+            FreshArms(self.arms, self.dim, self.spread)
+            if self.pool is None
+            else PoolArms(self.arms, self.pool, self.dim, self.spread, rng)
+        )
+        return LinearWorld(self._problem(horizon), theta, source, self.schedule, turns)
+
+    def _problem(self, horizon: int) -> Problem:
+        return Problem(
+            agents=self.clients,
+            dim=self.dim,
+            arms=self.arms,
+            horizon=horizon,
+            noise=self.noise,
+        )
+
+    def _parameters(self, rng: np.random.Generator) -> FloatArray:
+        return unit_rows(rng, 1, self.dim)
+
+
+@dataclass(frozen=True, kw_only=True, config=ConfigDict(extra="forbid"))
+class LinearShared(Linear):
+    """theta_i = [theta_global; theta_local,i]: the first `shared` coordinates are common, the rest are each
+    agent's own. Both blocks are uniform directions scaled so that every theta_i has unit norm and each
+    coordinate the same expected square. The publication shares 16 of 25 coordinates.
+    """
+
+    shared: Annotated[int, Field(ge=1)] = 16
+
+    about: ClassVar[AboutEnvironment] = AboutEnvironment(
+        name="linear-shared",
+        family="linear",
+        summary="agents share the leading coordinates of their parameters, the rest is their own",
+        source="Li & Wang (AISTATS 2022), heterogeneous clients",
+    )
+
+    @model_validator(mode="after")
+    def _shares_less_than_everything(self) -> LinearShared:
+        if self.shared >= self.dim:
+            raise ValueError(
+                f"shared={self.shared} must be below dim={self.dim}; use 'linear' to share everything"
+            )
+        return self
+
+    def _problem(self, horizon: int) -> Problem:
+        return replace(super()._problem(horizon), shared=self.shared)
+
+    def _parameters(self, rng: np.random.Generator) -> FloatArray:
+        own = self.dim - self.shared
+        common = unit_rows(rng, 1, self.shared) * np.sqrt(self.shared / self.dim)
+        local = unit_rows(rng, self.clients, own) * np.sqrt(own / self.dim)
+        return np.hstack([np.repeat(common, self.clients, axis=0), local])
+
+
+def unit_rows(rng: np.random.Generator, rows: int, dim: int) -> FloatArray:
+    """(rows, dim) directions uniform on the unit sphere."""
+    drawn = rng.standard_normal((rows, dim))
+    return np.asarray(drawn / np.linalg.norm(drawn, axis=1, keepdims=True))

@@ -1,0 +1,23 @@
+"""One place for compiler options, so that every kernel is compiled alike."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar, cast
+
+import numba
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def jit(function: F) -> F:
+    """Compile `function` to one-thread machine code, kept on disk for the next process.
+
+    Sums may be reassociated and fused (`reassoc`, `contract`) so that loops become SIMD; nothing
+    may assume that NaN or infinity cannot occur. Kernels work agent by agent in a fixed order,
+    hence a population of n and n populations of one give the same bits.
+    """
+    compiled = numba.njit(
+        cache=True, nogil=True, error_model="numpy", fastmath={"reassoc", "contract", "nsz"}
+    )(function)
+    return cast(F, compiled)

@@ -1,0 +1,802 @@
+"""Compiled inner loops over a population of ridge regressions.
+
+Agent i of n keeps, for its regression in R^d, the inverse (A_i + lambda I)^-1 in `inverse[i]`, the
+estimate in `theta[i]` and log det(A_i + lambda I) in `logdet[i]`; the sums A_i and b_i themselves
+are `gram[i]` and `moment[i]`. At a step the w agents `who` (distinct) are awake and see K arms
+each. The arms arrive as `lanes` of shape (w, d, K), arm index last, so that neighbouring arms are
+neighbouring SIMD lanes; `as_lanes` gets them from an array of shape (w, K, d).
+
+All arrays are C-contiguous float64, indices int64. Agents are worked one after another by the same
+instructions, so an agent's result does not depend, to the last bit, on who else is in the batch.
+Within one agent, equal arms get equal scores wherever they stand.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedbandits.linalg.jit import jit
+from fedbandits.linalg.simd import add, address, load, mul, muladd, root, store, target, total, zero
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+
+def as_lanes(arms: Floats) -> Floats:
+    """The (w, d, K) buffer behind `arms` (w, K, d): a view if that is C-contiguous, else a copy."""
+    return np.ascontiguousarray(arms.transpose(0, 2, 1), dtype=np.float64)
+
+
+# --- checks: addresses are unchecked, so nothing may pass here that lies outside an array
+
+
+@jit
+def _check_who(n: int, who: Ints) -> None:
+    for a in range(who.size):
+        if who[a] < 0 or who[a] >= n:
+            raise IndexError("who names an agent outside the population")
+
+
+@jit
+def _check_picks(arms: int, picks: Ints) -> None:
+    for a in range(picks.size):
+        if picks[a] < 0 or picks[a] >= arms:
+            raise IndexError("picks name an arm that was not offered")
+
+
+@jit
+def _check_model(inverse: Floats, theta: Floats, d: int) -> None:
+    n = inverse.shape[0]
+    if inverse.shape[1] != d or inverse.shape[2] != d or theta.shape[0] != n or theta.shape[1] != d:
+        raise ValueError("matrices, vectors and arms disagree in shape")
+
+
+# --- tiles
+
+
+@jit
+def _registers(left: int, size: int) -> int:
+    """Registers of the next tile when `left` of `size` >= 4 numbers remain.
+
+    Three are best; a last tile is moved back to overlap its predecessor rather than be cut. A tile
+    of one waits for its own sums and takes as long as a tile of two, hence 16 = 8 + 8, not 12 + 4.
+    """
+    if size >= 12 and (left > 16 or 8 < left <= 12):
+        return 3
+    if size >= 8 and left > 4:
+        return 2
+    return 1
+
+
+@jit
+def _combine_tile(none, weights, step, rows, pitch, count, out):  # type: ignore[no-untyped-def]
+    """Write sum_j weights[step j] rows[j] over the columns that `none` spans."""
+    # Two sums, because one alone would wait for its own last product.
+    even = none
+    odd = none
+    for _ in range(count // 2):
+        even = muladd(load(0.0, weights, 0), load(none, rows, 0), even)
+        odd = muladd(load(0.0, weights, step), load(none, rows, pitch), odd)
+        weights = address(weights, 2 * step)
+        rows = address(rows, 2 * pitch)
+    if count % 2 == 1:
+        even = muladd(load(0.0, weights, 0), load(none, rows, 0), even)
+    store(out, 0, add(even, odd))
+
+
+@jit
+def _combine(weights, step, rows, pitch, count, size, out):  # type: ignore[no-untyped-def]
+    """out[c] = sum_{j < count} weights[step j] rows[pitch j + c] for c < size, size >= 4."""
+    c = 0
+    while c < size:
+        registers = _registers(size - c, size)
+        c = min(c, size - 4 * registers)
+        columns = address(rows, c)
+        o = address(out, c)
+        if registers == 3:
+            _combine_tile(zero(3), weights, step, columns, pitch, count, o)
+        elif registers == 2:
+            _combine_tile(zero(2), weights, step, columns, pitch, count, o)
+        else:
+            _combine_tile(zero(1), weights, step, columns, pitch, count, o)
+        c += 4 * registers
+
+
+# --- choosing
+
+
+@jit
+def _score_tile(none, inverse, theta, width, lanes, stride, d, out):  # type: ignore[no-untyped-def]
+    """Write <theta, x> + width sqrt(x' V x) for as many arms as `none` has lanes.
+
+    By symmetry x' V x = 2 sum_i x_i (sum_{j<i} V_ij x_j + V_ii x_i / 2): half of V is read, four
+    rows at a time. Rows that do not fill a group of four come first, where they are shortest.
+    """
+    square = none
+    mean = none
+    head = d % 4
+    for i in range(head):
+        row = address(inverse, i * d)
+        x = load(none, lanes, i * stride)
+        s0 = mul(0.5 * load(0.0, row, i), x)
+        for j in range(i):
+            s0 = muladd(load(0.0, row, j), load(none, lanes, j * stride), s0)
+        square = muladd(x, s0, square)
+        mean = muladd(load(0.0, theta, i), x, mean)
+    for i in range(head, d, 4):
+        row0 = address(inverse, i * d)
+        row1 = address(row0, d)
+        row2 = address(row1, d)
+        row3 = address(row2, d)
+        s0 = none
+        s1 = none
+        s2 = none
+        s3 = none
+        here = lanes
+        for j in range(i):
+            x = load(none, here, 0)
+            s0 = muladd(load(0.0, row0, j), x, s0)
+            s1 = muladd(load(0.0, row1, j), x, s1)
+            s2 = muladd(load(0.0, row2, j), x, s2)
+            s3 = muladd(load(0.0, row3, j), x, s3)
+            here = address(here, stride)
+        x = load(none, here, 0)
+        s0 = muladd(0.5 * load(0.0, row0, i), x, s0)
+        s1 = muladd(load(0.0, row1, i), x, s1)
+        s2 = muladd(load(0.0, row2, i), x, s2)
+        s3 = muladd(load(0.0, row3, i), x, s3)
+        square = muladd(x, s0, square)
+        mean = muladd(load(0.0, theta, i), x, mean)
+        x = load(none, here, stride)
+        s1 = muladd(0.5 * load(0.0, row1, i + 1), x, s1)
+        s2 = muladd(load(0.0, row2, i + 1), x, s2)
+        s3 = muladd(load(0.0, row3, i + 1), x, s3)
+        square = muladd(x, s1, square)
+        mean = muladd(load(0.0, theta, i + 1), x, mean)
+        x = load(none, here, 2 * stride)
+        s2 = muladd(0.5 * load(0.0, row2, i + 2), x, s2)
+        s3 = muladd(load(0.0, row3, i + 2), x, s3)
+        square = muladd(x, s2, square)
+        mean = muladd(load(0.0, theta, i + 2), x, mean)
+        x = load(none, here, 3 * stride)
+        s3 = muladd(0.5 * load(0.0, row3, i + 3), x, s3)
+        square = muladd(x, s3, square)
+        mean = muladd(load(0.0, theta, i + 3), x, mean)
+    store(out, 0, muladd(width, root(mul(2.0, square)), mean))
+
+
+@jit
+def _score_agent(inverse, theta, width, lanes, d, arms, out):  # type: ignore[no-untyped-def]
+    """Scores of `arms` >= 4 arms of one agent."""
+    k = 0
+    while k < arms:
+        size = _registers(arms - k, arms)
+        k = min(k, arms - 4 * size)
+        x = address(lanes, k)
+        o = address(out, k)
+        if size == 3:
+            _score_tile(zero(3), inverse, theta, width, x, arms, d, o)
+        elif size == 2:
+            _score_tile(zero(2), inverse, theta, width, x, arms, d, o)
+        else:
+            _score_tile(zero(1), inverse, theta, width, x, arms, d, o)
+        k += 4 * size
+
+
+@jit
+def _pad(lanes, d, arms, out):  # type: ignore[no-untyped-def]
+    """Widen fewer than four arms to four, the new ones being zero (as `out` is at first)."""
+    for i in range(d):
+        for k in range(arms):
+            store(out, 4 * i + k, load(0.0, lanes, i * arms + k))
+
+
+@jit
+def _first_best(row, arms):  # type: ignore[no-untyped-def]
+    """Index of the greatest number, the lowest among equals; -1 if all are NaN."""
+    best = -np.inf
+    pick = -1
+    for k in range(arms):
+        score = load(0.0, row, k)
+        if score > best:
+            best = score
+            pick = k
+    if pick < 0:
+        for k in range(arms - 1, -1, -1):
+            if load(0.0, row, k) == -np.inf:
+                pick = k
+    return pick
+
+
+@jit
+def _score_one(inverse, theta, width, lanes, d, arms, padded, row):  # type: ignore[no-untyped-def]
+    if arms < 4:
+        _pad(lanes, d, arms, padded)
+        _score_agent(inverse, theta, width, padded, d, 4, row)
+    else:
+        _score_agent(inverse, theta, width, lanes, d, arms, row)
+
+
+@jit
+def _scores_into(
+    inverse: Floats,
+    theta: Floats,
+    width: Floats,
+    who: Ints,
+    lanes: Floats,
+    padded: Floats,
+    row: Floats,
+    out: Floats,
+) -> None:
+    _, d, arms = lanes.shape
+    scratch = target(padded, 0)
+    scores = target(row, 0)
+    for a in range(who.size):
+        v = address(inverse, who[a] * d * d)
+        t = address(theta, who[a] * d)
+        x = address(lanes, a * d * arms)
+        _score_one(v, t, width[a], x, d, arms, scratch, scores)
+        for k in range(arms):
+            out[a, k] = row[k]
+
+
+@jit
+def _picks_into(
+    inverse: Floats,
+    theta: Floats,
+    width: Floats,
+    who: Ints,
+    lanes: Floats,
+    padded: Floats,
+    row: Floats,
+    out: Ints,
+) -> None:
+    _, d, arms = lanes.shape
+    scratch = target(padded, 0)
+    scores = target(row, 0)
+    for a in range(who.size):
+        v = address(inverse, who[a] * d * d)
+        t = address(theta, who[a] * d)
+        x = address(lanes, a * d * arms)
+        _score_one(v, t, width[a], x, d, arms, scratch, scores)
+        out[a] = _first_best(scores, arms)
+
+
+@jit
+def _check_choice(inverse: Floats, theta: Floats, width: Floats, who: Ints, lanes: Floats) -> None:
+    _check_model(inverse, theta, lanes.shape[1])
+    if width.shape[0] != lanes.shape[0] or who.shape[0] != lanes.shape[0]:
+        raise ValueError("one width and one agent are needed for each set of arms")
+    _check_who(inverse.shape[0], who)
+
+
+@jit
+def scores_optimistic(
+    inverse: Floats, theta: Floats, width: Floats, who: Ints, lanes: Floats
+) -> Floats:
+    """Optimistic scores <theta_i, x_k> + width_a sqrt(max(x_k' V_i x_k, 0)), i = who_a.
+
+    Shapes: inverse V (n, d, d) symmetric, of which the lower triangle is read; theta (n, d); width
+    (w,), aligned with who (w,); lanes (w, d, K). Returns (w, K).
+    """
+    _check_choice(inverse, theta, width, who, lanes)
+    w, d, arms = lanes.shape
+    out = np.empty((w, arms))
+    _scores_into(inverse, theta, width, who, lanes, np.zeros(4 * d), np.empty(max(arms, 4)), out)
+    return out
+
+
+@jit
+def pick_optimistic(
+    inverse: Floats, theta: Floats, width: Floats, who: Ints, lanes: Floats
+) -> Ints:
+    """The arm of greatest optimistic score of each awake agent; arguments of `scores_optimistic`.
+
+    Among equal scores the lowest index wins. A NaN never wins: an agent all of whose scores are
+    NaN gets -1, which `chosen` and `observe` refuse. Returns (w,).
+    """
+    _check_choice(inverse, theta, width, who, lanes)
+    w, d, arms = lanes.shape
+    out = np.empty(w, np.int64)
+    _picks_into(inverse, theta, width, who, lanes, np.zeros(4 * d), np.empty(max(arms, 4)), out)
+    return out
+
+
+@jit
+def _greedy_into(theta_rows: Floats, lanes: Floats, padded: Floats, row: Floats, out: Ints) -> None:
+    w, d, arms = lanes.shape
+    scratch = target(padded, 0)
+    scores = target(row, 0)
+    for a in range(w):
+        t = address(theta_rows, a * d)
+        x = address(lanes, a * d * arms)
+        if arms < 4:
+            _pad(x, d, arms, scratch)
+            _combine(t, 1, scratch, 4, d, 4, scores)
+        else:
+            _combine(t, 1, x, arms, d, arms, scores)
+        out[a] = _first_best(scores, arms)
+
+
+@jit
+def pick_greedy(theta_rows: Floats, lanes: Floats) -> Ints:
+    """The arm of greatest mean, argmax_k <theta_rows_a, x_k>; ties and NaN as `pick_optimistic`.
+
+    Shapes: theta_rows (w, d), lanes (w, d, K). Returns (w,).
+    """
+    w, d, arms = lanes.shape
+    if theta_rows.shape[0] != w or theta_rows.shape[1] != d:
+        raise ValueError("one parameter is needed for each set of arms")
+    out = np.empty(w, np.int64)
+    _greedy_into(theta_rows, lanes, np.zeros(4 * d), np.empty(max(arms, 4)), out)
+    return out
+
+
+# --- learning
+
+
+@jit
+def _gather(lanes, d, arms, pick, out):  # type: ignore[no-untyped-def]
+    for i in range(d):
+        store(out, i, load(0.0, lanes, i * arms + pick))
+
+
+@jit
+def _chosen_into(lanes: Floats, picks: Ints, out: Floats) -> None:
+    w, d, arms = lanes.shape
+    for a in range(w):
+        _gather(address(lanes, a * d * arms), d, arms, picks[a], target(out, a * d))
+
+
+@jit
+def chosen(lanes: Floats, picks: Ints) -> Floats:
+    """The chosen arms: lanes (w, d, K), picks (w,) to (w, d)."""
+    if picks.shape[0] != lanes.shape[0]:
+        raise ValueError("one pick is needed for each set of arms")
+    _check_picks(lanes.shape[2], picks)
+    out = np.empty((lanes.shape[0], lanes.shape[1]))
+    _chosen_into(lanes, picks, out)
+    return out
+
+
+@jit
+def _dot(a, b, d):  # type: ignore[no-untyped-def]
+    none = zero(1)
+    both = none
+    whole = d - d % 4
+    for i in range(0, whole, 4):
+        both = muladd(load(none, a, i), load(none, b, i), both)
+    result = total(both)
+    for i in range(whole, d):
+        result = muladd(load(0.0, a, i), load(0.0, b, i), result)
+    return result
+
+
+@jit
+def _product(matrix, x, d, out):  # type: ignore[no-untyped-def]
+    """out = M x for a symmetric M, whose rows serve as its columns."""
+    if d < 4:
+        for c in range(d):
+            _combine_tile(0.0, x, 1, address(matrix, c), d, d, address(out, c))
+    else:
+        _combine(x, 1, matrix, d, d, d, out)
+
+
+@jit
+def _axpy(scale, x, y, d):  # type: ignore[no-untyped-def]
+    """y += scale x, the last and perhaps overlapping register being read before any is written."""
+    none = zero(1)
+    if d < 4:
+        for c in range(d):
+            store(y, c, muladd(scale, load(0.0, x, c), load(0.0, y, c)))
+        return
+    last = muladd(scale, load(none, x, d - 4), load(none, y, d - 4))
+    for c in range(0, d - 4, 4):
+        store(y, c, muladd(scale, load(none, x, c), load(none, y, c)))
+    store(y, d - 4, last)
+
+
+@jit
+def _add_outer(sign, x, d, matrix):  # type: ignore[no-untyped-def]
+    """M += sign x x'; entry (i, j) is rounded as (j, i) is, so that symmetry is kept to the bit."""
+    for i in range(d):
+        _axpy(sign * load(0.0, x, i), x, address(matrix, i * d), d)
+
+
+@jit
+def _update(inverse, theta, x, y, d, u):  # type: ignore[no-untyped-def]
+    """Sherman-Morrison for one agent; returns q = x' V x before the update."""
+    _product(inverse, x, d, u)
+    q = _dot(u, x, d)
+    error = y - _dot(theta, x, d)
+    _axpy(error / (1.0 + q), u, theta, d)
+    # u u' / (1 + q) as a product of equals keeps the symmetry.
+    scale = 1.0 / np.sqrt(1.0 + q)
+    for i in range(d):
+        store(u, i, scale * load(0.0, u, i))
+    _add_outer(-1.0, u, d, inverse)
+    return q
+
+
+@jit
+def _rank_one_into(
+    inverse: Floats,
+    theta: Floats,
+    logdet: Floats,
+    who: Ints,
+    x: Floats,
+    y: Floats,
+    u: Floats,
+    gain: Floats,
+) -> None:
+    w, d = x.shape
+    for a in range(w):
+        i = who[a]
+        v = target(inverse, i * d * d)
+        q = _update(v, target(theta, i * d), address(x, a * d), y[a], d, target(u, 0))
+        gain[a] = np.log1p(q)
+        logdet[i] += gain[a]
+
+
+@jit
+def rank_one(
+    inverse: Floats, theta: Floats, logdet: Floats, who: Ints, x: Floats, y: Floats
+) -> Floats:
+    """Sherman-Morrison: learn the pair (x_a, y_a) at agent i = who_a, in place.
+
+    With u = V_i x and q = x' u: V_i -= u u' / (1 + q), theta_i += u (y - <theta_i, x>) / (1 + q)
+    and logdet_i += log(1 + q). A symmetric V_i stays so, to the bit.
+
+    Shapes: inverse V (n, d, d), theta (n, d), logdet (n,), who (w,), x (w, d), y (w,). Returns the
+    gains log(1 + q) (w,).
+    """
+    w, d = x.shape
+    _check_model(inverse, theta, d)
+    if logdet.shape[0] != inverse.shape[0] or who.shape[0] != w or y.shape[0] != w:
+        raise ValueError("one agent and one reward are needed for each arm")
+    _check_who(inverse.shape[0], who)
+    gain = np.empty(w)
+    _rank_one_into(inverse, theta, logdet, who, x, y, np.empty(d), gain)
+    return gain
+
+
+@jit
+def _accumulate_into(
+    gram: Floats, moment: Floats, count: Floats, who: Ints, x: Floats, y: Floats
+) -> None:
+    w, d = x.shape
+    for a in range(w):
+        i = who[a]
+        here = address(x, a * d)
+        _add_outer(1.0, here, d, target(gram, i * d * d))
+        _axpy(y[a], here, target(moment, i * d), d)
+        count[i] += 1.0
+
+
+@jit
+def accumulate(
+    gram: Floats, moment: Floats, count: Floats, who: Ints, x: Floats, y: Floats
+) -> None:
+    """Add to the sums of agent i = who_a, in place: gram_i += x x', moment_i += y x, count_i += 1.
+
+    Shapes: gram (n, d, d), moment (n, d), count (n,), who (w,), x (w, d), y (w,).
+    """
+    w, d = x.shape
+    _check_model(gram, moment, d)
+    if count.shape[0] != gram.shape[0] or who.shape[0] != w or y.shape[0] != w:
+        raise ValueError("one agent and one reward are needed for each arm")
+    _check_who(gram.shape[0], who)
+    _accumulate_into(gram, moment, count, who, x, y)
+
+
+@jit
+def _observe_into(
+    inverse: Floats,
+    theta: Floats,
+    logdet: Floats,
+    gram: Floats,
+    moment: Floats,
+    count: Floats,
+    who: Ints,
+    lanes: Floats,
+    picks: Ints,
+    y: Floats,
+    scratch: Floats,
+    gain: Floats,
+) -> None:
+    w, d, arms = lanes.shape
+    x = target(scratch, 0)
+    u = target(scratch, d)
+    for a in range(w):
+        i = who[a]
+        _gather(address(lanes, a * d * arms), d, arms, picks[a], x)
+        q = _update(target(inverse, i * d * d), target(theta, i * d), x, y[a], d, u)
+        gain[a] = np.log1p(q)
+        logdet[i] += gain[a]
+        _add_outer(1.0, x, d, target(gram, i * d * d))
+        _axpy(y[a], x, target(moment, i * d), d)
+        count[i] += 1.0
+
+
+@jit
+def observe(
+    inverse: Floats,
+    theta: Floats,
+    logdet: Floats,
+    gram: Floats,
+    moment: Floats,
+    count: Floats,
+    who: Ints,
+    lanes: Floats,
+    picks: Ints,
+    y: Floats,
+) -> Floats:
+    """`chosen`, `rank_one` and `accumulate` in one pass, with the same bits.
+
+    Shapes: inverse and gram (n, d, d), theta and moment (n, d), logdet and count (n,), who, picks
+    and y (w,), lanes (w, d, K). Returns the gains (w,).
+    """
+    w, d, arms = lanes.shape
+    n = inverse.shape[0]
+    _check_model(inverse, theta, d)
+    _check_model(gram, moment, d)
+    if gram.shape[0] != n or logdet.shape[0] != n or count.shape[0] != n:
+        raise ValueError("matrices, vectors and arms disagree in shape")
+    if who.shape[0] != w or picks.shape[0] != w or y.shape[0] != w:
+        raise ValueError("one agent, one pick and one reward are needed for each set of arms")
+    _check_who(n, who)
+    _check_picks(arms, picks)
+    gain = np.empty(w)
+    _observe_into(
+        inverse, theta, logdet, gram, moment, count, who, lanes, picks, y, np.empty(2 * d), gain
+    )
+    return gain
+
+
+# --- factorising
+
+
+@jit
+def _load_upper(matrix, ridge, d, upper, pitch):  # type: ignore[no-untyped-def]
+    """Upper triangle of the symmetric M + ridge I, of which the lower triangle is read."""
+    for j in range(d):
+        for i in range(j):
+            store(upper, i * pitch + j, load(0.0, matrix, j * d + i))
+        store(upper, j * pitch + j, load(0.0, matrix, j * d + j) + ridge)
+
+
+@jit
+def _cholesky(upper, d, pitch, work):  # type: ignore[no-untyped-def]
+    """In place: the upper triangle of M becomes U with U' U = M; False unless M > 0 and finite.
+
+    What is left of the diagonal is scratch. Rows are `pitch` apart, a multiple of four.
+    """
+    none = zero(1)
+    for k in range(d):
+        first = k - k % 4
+        row = address(upper, k * pitch)
+        _combine(address(upper, k), pitch, address(upper, first), pitch, k, pitch - first, work)
+        pivot = load(0.0, row, k) - load(0.0, work, k - first)
+        if not (pivot > 0.0 and pivot < np.inf):
+            return False
+        scale = 1.0 / np.sqrt(pivot)
+        for c in range(first, pitch, 4):
+            rest = muladd(-1.0, load(none, work, c - first), load(none, row, c))
+            store(row, c, mul(scale, rest))
+    return True
+
+
+@jit
+def _invert_factor(upper, d, pitch, lower):  # type: ignore[no-untyped-def]
+    """lower = (U')^-1, with zeros right of the diagonal."""
+    none = zero(1)
+    for k in range(d):
+        row = address(lower, k * pitch)
+        filled = k - k % 4 + 4
+        _combine(address(upper, k), pitch, lower, pitch, k, filled, row)
+        store(row, k, -1.0)
+        scale = -1.0 / load(0.0, upper, k * pitch + k)
+        for c in range(0, filled, 4):
+            store(row, c, mul(scale, load(none, row, c)))
+        for c in range(filled, pitch, 4):
+            store(row, c, none)
+
+
+@jit
+def _gram_of_factor(lower, d, pitch, work, out):  # type: ignore[no-untyped-def]
+    """out = W' W for the lower triangular W, both triangles from the same numbers."""
+    for i in range(d):
+        rows = address(lower, i * pitch)
+        _combine(address(rows, i), pitch, rows, pitch, d - i, i - i % 4 + 4, work)
+        for c in range(i + 1):
+            value = load(0.0, work, c)
+            store(out, i * d + c, value)
+            store(out, c * d + i, value)
+
+
+@jit
+def _logdet(upper, d, pitch):  # type: ignore[no-untyped-def]
+    result = 0.0
+    for k in range(d):
+        result += np.log(load(0.0, upper, k * pitch + k))
+    return 2.0 * result
+
+
+@jit
+def _pitch(d: int) -> int:
+    return (d + 3) // 4 * 4
+
+
+@jit
+def _factorise_into(
+    gram: Floats,
+    moment: Floats,
+    ridge: float,
+    upper: Floats,
+    lower: Floats,
+    work: Floats,
+    inverse: Floats,
+    theta: Floats,
+    logdet: Floats,
+) -> int:
+    """Row of the first matrix that cannot be factorised, or -1."""
+    m, d = moment.shape
+    pitch = _pitch(d)
+    u = target(upper, 0)
+    w = target(lower, 0)
+    s = target(work, 0)
+    for i in range(m):
+        _load_upper(address(gram, i * d * d), ridge, d, u, pitch)
+        if not _cholesky(u, d, pitch, s):
+            return i
+        logdet[i] = _logdet(u, d, pitch)
+        _invert_factor(u, d, pitch, w)
+        _gram_of_factor(w, d, pitch, s, target(inverse, i * d * d))
+        # theta = W' (W b): the triangular solves, without the rounding of the product W' W.
+        b = address(moment, i * d)
+        for k in range(d):
+            store(s, pitch + k, _dot(address(w, k * pitch), b, k + 1))
+        _combine(address(s, pitch), 1, w, pitch, d, pitch, s)
+        for k in range(d):
+            value = load(0.0, s, k)
+            if not np.isfinite(value):
+                return i
+            theta[i, k] = value
+    return -1
+
+
+@jit
+def _factorise(
+    gram: Floats, moment: Floats, ridge: float
+) -> tuple[int, tuple[Floats, Floats, Floats]]:
+    m, d = moment.shape
+    pitch = _pitch(d)
+    inverse = np.empty((m, d, d))
+    theta = np.empty((m, d))
+    logdet = np.empty(m)
+    upper = np.zeros(d * pitch)
+    lower = np.zeros(d * pitch)
+    failed = _factorise_into(
+        gram, moment, ridge, upper, lower, np.zeros(2 * pitch), inverse, theta, logdet
+    )
+    return failed, (inverse, theta, logdet)
+
+
+@jit
+def _logdets_into(gram: Floats, ridge: float, upper: Floats, work: Floats, logdet: Floats) -> int:
+    m, d, _ = gram.shape
+    pitch = _pitch(d)
+    u = target(upper, 0)
+    for i in range(m):
+        _load_upper(address(gram, i * d * d), ridge, d, u, pitch)
+        if not _cholesky(u, d, pitch, target(work, 0)):
+            return i
+        logdet[i] = _logdet(u, d, pitch)
+    return -1
+
+
+@jit
+def _log_determinants(gram: Floats, ridge: float) -> tuple[int, Floats]:
+    m, d, _ = gram.shape
+    pitch = _pitch(d)
+    logdet = np.empty(m)
+    failed = _logdets_into(gram, ridge, np.zeros(d * pitch), np.zeros(pitch), logdet)
+    return failed, logdet
+
+
+@jit
+def _sample_into(
+    theta: Floats,
+    inverse: Floats,
+    who: Ints,
+    scale: float,
+    z: Floats,
+    upper: Floats,
+    work: Floats,
+    out: Floats,
+) -> int:
+    w, d = z.shape
+    pitch = _pitch(d)
+    u = target(upper, 0)
+    s = target(work, 0)
+    for a in range(w):
+        i = who[a]
+        _load_upper(address(inverse, i * d * d), 0.0, d, u, pitch)
+        if not _cholesky(u, d, pitch, s):
+            return i
+        for k in range(d):
+            row = address(u, k * pitch)
+            for c in range(k - k % 4, k):
+                store(row, c, 0.0)
+        for c in range(pitch):
+            store(s, c, 0.0)
+        for k in range(d):
+            first = k - k % 4
+            _axpy(z[a, k], address(u, k * pitch + first), address(s, first), pitch - first)
+        for c in range(d):
+            out[a, c] = muladd(scale, load(0.0, s, c), theta[i, c])
+    return -1
+
+
+@jit
+def _sample_gaussian(
+    theta: Floats, inverse: Floats, who: Ints, scale: float, z: Floats
+) -> tuple[int, Floats]:
+    w, d = z.shape
+    _check_model(inverse, theta, d)
+    if who.shape[0] != w:
+        raise ValueError("one agent is needed for each row of z")
+    _check_who(inverse.shape[0], who)
+    pitch = _pitch(d)
+    out = np.empty((w, d))
+    failed = _sample_into(theta, inverse, who, scale, z, np.zeros(d * pitch), np.zeros(pitch), out)
+    return failed, out
+
+
+def _check_square(gram: Floats) -> None:
+    if gram.ndim != 3 or gram.shape[1] != gram.shape[2]:
+        raise ValueError(f"matrices of shape (m, d, d) are needed, not {gram.shape}")
+
+
+def factorise(gram: Floats, moment: Floats, ridge: float) -> tuple[Floats, Floats, Floats]:
+    """Ridge regressions from their sums: with A = gram_i + ridge I = L L' (Cholesky), for each i
+
+    A^-1 = L^-T L^-1 (symmetric to the bit), theta = L^-T L^-1 moment_i, log det A = 2 sum log L_kk.
+
+    Shapes: gram (m, d, d), of which the lower triangle is read, moment (m, d). Returns inverse
+    (m, d, d), theta (m, d), logdet (m,), all new. Raises ValueError naming the first row whose A is
+    not positive definite or whose numbers are not finite.
+    """
+    _check_square(gram)
+    if moment.shape != gram.shape[:2]:
+        raise ValueError(f"moments of shape {gram.shape[:2]} are needed, not {moment.shape}")
+    failed, result = _factorise(gram, moment, float(ridge))
+    if failed >= 0:
+        raise ValueError(f"row {failed}: gram + ridge I is not positive definite, or not finite")
+    return result
+
+
+def log_determinants(gram: Floats, ridge: float) -> Floats:
+    """log det(gram_i + ridge I) by Cholesky: gram (m, d, d), lower triangle read, to (m,).
+
+    Raises ValueError as `factorise` does.
+    """
+    _check_square(gram)
+    failed, logdet = _log_determinants(gram, float(ridge))
+    if failed >= 0:
+        raise ValueError(f"row {failed}: gram + ridge I is not positive definite, or not finite")
+    return logdet
+
+
+def sample_gaussian(theta: Floats, inverse: Floats, who: Ints, scale: float, z: Floats) -> Floats:
+    """theta_i + scale L z_a with L L' = inverse_i (Cholesky), i = who_a.
+
+    For z ~ N(0, I) a draw from N(theta_i, scale^2 inverse_i). Shapes: theta (n, d), inverse
+    (n, d, d), of which the lower triangle is read, who (w,), z (w, d). Returns (w, d). Raises
+    ValueError naming the first agent whose inverse is not positive definite, or not finite.
+    """
+    failed, sample = _sample_gaussian(theta, inverse, who, float(scale), z)
+    if failed >= 0:
+        raise ValueError(f"agent {failed}: inverse is not positive definite, or not finite")
+    return sample

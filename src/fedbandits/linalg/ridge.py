@@ -1,0 +1,141 @@
+"""Ridge regressions of a whole population, and the sufficient statistics they rest on.
+
+For observations (x_s, y_s): gram A = sum x x^T, moment b = sum y x, count m, all without the ridge term, so
+that statistics of different agents are merged by addition. With ridge lambda: V = A + lambda I and
+theta = V^-1 b.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from fedbandits.arrays import FloatArray, IntArray
+from fedbandits.linalg import kernels
+from fedbandits.state import Stateful
+
+REFRESH_EVERY = 2048
+"""Rank-one updates after which an agent's inverse is computed anew from its statistics. Measured drift after
+10^4 updates without any refresh is near 1e-12 for well-conditioned arms; refreshing bounds it for all others."""
+
+Shares = tuple[FloatArray, FloatArray]
+"""Grams (w, d, d) and moments (w, d)."""
+
+
+class Statistics(Stateful):
+    """n sets of sufficient statistics: `gram` (n, d, d), `moment` (n, d), `count` (n,)."""
+
+    keeps = ("gram", "moment", "count")
+
+    def __init__(self, n: int, dim: int) -> None:
+        self.gram = np.zeros((n, dim, dim))
+        self.moment = np.zeros((n, dim))
+        self.count = np.zeros(n)
+
+    def __iter__(self) -> Iterator[FloatArray]:
+        return iter((self.gram, self.moment, self.count))
+
+    def clear(self, who: IntArray) -> None:
+        """Forget everything about `who`."""
+        for array in self:
+            array[who] = 0.0
+
+    def merge(self, who: IntArray, gram: FloatArray, moment: FloatArray, count: FloatArray) -> None:
+        """Add one share for each of `who`, distinct agents."""
+        self.gram[who] += gram
+        self.moment[who] += moment
+        self.count[who] += count
+
+
+class RidgeModels(Stateful):
+    """n ridge regressions, each resting on `base` (what was settled) plus `fresh` (own observations since).
+
+    Kept up to date at every change: `inverse` (n, d, d) = V^-1, `theta` (n, d), `logdet` (n,) = log det V, and
+    `growth` (n,) = log det(base + fresh + lambda I) - log det(base + lambda I), the quantity event triggers
+    watch. Memory per agent: 3 d^2 + O(d) numbers. Numerics: Sherman-Morrison for single observations, Cholesky
+    whenever statistics arrive in bulk and after every `REFRESH_EVERY` single ones.
+    """
+
+    keeps = ("base", "fresh", "inverse", "theta", "logdet", "growth", "updates")
+
+    def __init__(self, n: int, dim: int, ridge: float) -> None:
+        self.ridge = ridge
+        self.base = Statistics(n, dim)
+        self.fresh = Statistics(n, dim)
+        self.inverse = np.zeros((n, dim, dim))
+        self.inverse[:, np.arange(dim), np.arange(dim)] = 1.0 / ridge
+        self.theta = np.zeros((n, dim))
+        self.logdet = np.full(n, dim * np.log(ridge))
+        self.growth = np.zeros(n)
+        self.updates = np.zeros(n, dtype=np.int64)
+
+    def __len__(self) -> int:
+        return len(self.logdet)
+
+    @property
+    def dim(self) -> int:
+        """Dimension d."""
+        return self.theta.shape[1]
+
+    def choose(self, who: IntArray, arms: FloatArray, width: FloatArray) -> IntArray:
+        """(w,) the arm of each agent that maximises <theta, x> + width sqrt(x^T V^-1 x)."""
+        lanes = kernels.as_lanes(arms)
+        return kernels.pick_optimistic(self.inverse, self.theta, width, who, lanes)
+
+    def learn(self, who: IntArray, arms: FloatArray, picks: IntArray, rewards: FloatArray) -> None:
+        """Take in one observation per agent, into `fresh`."""
+        self.growth[who] += kernels.observe(
+            self.inverse,
+            self.theta,
+            self.logdet,
+            *self.fresh,
+            who,
+            kernels.as_lanes(arms),
+            picks,
+            rewards,
+        )
+        self.updates[who] += 1
+        due = self.updates[who] >= REFRESH_EVERY
+        if due.any():
+            self._factorise(who[due])
+
+    def settle(self, who: IntArray) -> None:
+        """Move `fresh` into `base`: nothing known changes, but growth is measured from here."""
+        self.base.merge(who, *(array[who] for array in self.fresh))
+        self.fresh.clear(who)
+        self.growth[who] = 0.0
+
+    def replace(
+        self, who: IntArray, gram: FloatArray, moment: FloatArray, count: FloatArray
+    ) -> None:
+        """Let `base` be the given statistics; `fresh`, what was observed since settling, stays on top."""
+        self.base.gram[who], self.base.moment[who], self.base.count[who] = gram, moment, count
+        if gram.strides[0] == 0 and moment.strides[0] == 0 and not self.fresh.count[who].any():
+            # a pool told to everybody arrives as one row shown to all: factorise it once
+            inverse, theta, logdet = kernels.factorise(gram[:1], moment[:1], self.ridge)
+            self.inverse[who], self.theta[who], self.logdet[who] = inverse, theta, logdet
+            self.growth[who] = 0.0
+            self.updates[who] = 0
+        else:
+            self._rest_on_base(who)
+
+    def absorb(
+        self, who: IntArray, gram: FloatArray, moment: FloatArray, count: FloatArray
+    ) -> None:
+        """Add the given statistics to `base`, keeping `fresh`."""
+        self.base.merge(who, gram, moment, count)
+        self._rest_on_base(who)
+
+    def _rest_on_base(self, who: IntArray) -> None:
+        self._factorise(who)
+        settled = kernels.log_determinants(self.base.gram[who], self.ridge)
+        self.growth[who] = np.where(self.fresh.count[who] > 0, self.logdet[who] - settled, 0.0)
+
+    def _factorise(self, who: IntArray) -> None:
+        gram = self.base.gram[who] + self.fresh.gram[who]
+        moment = self.base.moment[who] + self.fresh.moment[who]
+        self.inverse[who], self.theta[who], self.logdet[who] = kernels.factorise(
+            gram, moment, self.ridge
+        )
+        self.updates[who] = 0

@@ -1,0 +1,264 @@
+"""Vectors of doubles inside compiled functions.
+
+A `Lanes(m)` value is m registers of four doubles, held by the compiled function as an ordinary
+local variable. Loops written with these keep their accumulators in registers, which the automatic
+vectoriser does not manage for a triangular loop nest. LLVM lowers the registers to whatever the
+machine has: one AVX register each, two SSE2 or NEON registers, or half an AVX-512 one.
+
+Every function here is for use within `@jit` functions only. Arrays must be C-contiguous float64
+(others are refused when the caller is compiled) and are addressed by a flat offset that is *not*
+checked against their size: the caller has to.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from llvmlite import ir
+from numba.core import cgutils, types
+from numba.core.datamodel import models
+from numba.extending import intrinsic, register_model
+
+REGISTER = 4
+"""Doubles per register."""
+
+ADDRESS = types.CPointer(types.float64)
+"""Type of what `address` returns."""
+
+_DOUBLE = ir.DoubleType()
+_VECTOR = ir.VectorType(_DOUBLE, REGISTER)
+_INT32 = ir.IntType(32)
+
+
+class Lanes(types.Type):  # type: ignore[misc]
+    """Type of a value of `registers` times four doubles."""
+
+    def __init__(self, registers: int) -> None:
+        self.registers = registers
+        super().__init__(name=f"Lanes({registers})")
+
+
+@register_model(Lanes)
+class _LanesModel(models.PrimitiveModel):  # type: ignore[misc]
+    def __init__(self, manager: Any, kind: Lanes) -> None:
+        super().__init__(manager, kind, ir.LiteralStructType([_VECTOR] * kind.registers))
+
+
+def _is_array(kind: Any) -> bool:
+    return (
+        isinstance(kind, types.Array)
+        and kind.layout == "C"
+        and kind.dtype == types.float64
+        and kind.aligned
+    )
+
+
+def _is_value(kind: Any) -> bool:
+    return isinstance(kind, Lanes) or kind == types.float64
+
+
+def _ir_type(kind: Any) -> ir.Type:
+    return _VECTOR if isinstance(kind, Lanes) else _DOUBLE
+
+
+def _count(kind: Any) -> int:
+    return kind.registers if isinstance(kind, Lanes) else 1
+
+
+def _spread(builder: Any, value: Any) -> Any:
+    """The scalar `value` in all places of one register."""
+    one = builder.insert_element(ir.Constant(_VECTOR, ir.Undefined), value, _INT32(0))
+    mask = ir.Constant(ir.VectorType(_INT32, REGISTER), [0] * REGISTER)
+    return builder.shuffle_vector(one, ir.Constant(_VECTOR, ir.Undefined), mask)
+
+
+def _registers(builder: Any, kind: Any, value: Any, like: Any) -> list[Any]:
+    """`value` as a list of registers (or scalars), a scalar being spread to the shape of `like`."""
+    if isinstance(kind, Lanes):
+        return [builder.extract_value(value, r) for r in range(kind.registers)]
+    if isinstance(like, Lanes):
+        return [_spread(builder, value)] * like.registers
+    return [value]
+
+
+def _pack(builder: Any, kind: Any, registers: list[Any]) -> Any:
+    if not isinstance(kind, Lanes):
+        return registers[0]
+    value = ir.Constant(ir.LiteralStructType([_VECTOR] * kind.registers), ir.Undefined)
+    for r, register in enumerate(registers):
+        value = builder.insert_value(value, register, r)
+    return value
+
+
+def _pointers(builder: Any, start: Any, offset: Any, kind: Any) -> Any:
+    """Addresses of the registers of a `kind` kept `offset` doubles after `start`."""
+    for r in range(_count(kind)):
+        place = builder.add(offset, ir.Constant(offset.type, REGISTER * r))
+        yield builder.bitcast(builder.gep(start, [place]), _ir_type(kind).as_pointer())
+
+
+def _elementwise(
+    emit: Callable[..., Any], *kinds: Any
+) -> tuple[Any, Callable[[Any, Any, Any, Any], Any]] | None:
+    """Typing and code of a function of Lanes and scalars, applied register by register."""
+    if not all(_is_value(kind) for kind in kinds):
+        return None
+    wide = {kind for kind in kinds if isinstance(kind, Lanes)}
+    if len(wide) > 1:
+        return None
+    result = wide.pop() if wide else types.float64
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        operands = [
+            _registers(builder, kind, arg, result)
+            for kind, arg in zip(signature.args, args, strict=True)
+        ]
+        done = [emit(builder, _ir_type(result), *each) for each in zip(*operands, strict=True)]
+        return _pack(builder, result, done)
+
+    return result(*kinds), codegen
+
+
+def _call(builder: Any, name: str, kind: ir.Type, *args: Any) -> Any:
+    suffix = "v4f64" if kind == _VECTOR else "f64"
+    function = cgutils.get_or_insert_function(
+        builder.module, ir.FunctionType(kind, [kind] * len(args)), f"llvm.{name}.{suffix}"
+    )
+    return builder.call(function, args)
+
+
+@intrinsic  # type: ignore[untyped-decorator]
+def zero(typingctx: Any, registers: Any) -> Any:
+    """`zero(m)`: zeros of type Lanes(m), for a literal m; also the model for `load`."""
+    if not isinstance(registers, types.IntegerLiteral):
+        return None
+    kind = Lanes(registers.literal_value)
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        empty = ir.Constant(_VECTOR, [0.0] * REGISTER)
+        return _pack(builder, kind, [empty] * kind.registers)
+
+    return kind(registers), codegen
+
+
+def _address(array: Any, offset: Any, writable: bool) -> Any:
+    if not ((_is_array(array) or array == ADDRESS) and isinstance(offset, types.Integer)):
+        return None
+    if writable and array != ADDRESS and not array.mutable:
+        return None
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        base, step = args
+        if array != ADDRESS:
+            base = context.make_array(array)(context, builder, base).data
+        return builder.gep(base, [context.cast(builder, step, offset, types.intp)])
+
+    return ADDRESS(array, offset), codegen
+
+
+@intrinsic  # type: ignore[untyped-decorator]
+def address(typingctx: Any, array: Any, offset: Any) -> Any:
+    """`address(array, offset)`: of the double at flat `offset` of an array, or after an address.
+
+    An address does not keep its array alive. Take it only of an array that is an argument of the
+    function: the caller holds that one until the function returns.
+    """
+    return _address(array, offset, writable=False)
+
+
+@intrinsic  # type: ignore[untyped-decorator]
+def target(typingctx: Any, array: Any, offset: Any) -> Any:
+    """`address(array, offset)` for writing: refuses a read-only array."""
+    return _address(array, offset, writable=True)
+
+
+@intrinsic  # type: ignore[untyped-decorator]
+def load(typingctx: Any, like: Any, start: Any, offset: Any) -> Any:
+    """`load(like, start, offset)`: what lies `offset` after `start`, of the type of `like`."""
+    if not (_is_value(like) and start == ADDRESS and isinstance(offset, types.Integer)):
+        return None
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        _, base, step = args
+        step = context.cast(builder, step, offset, types.intp)
+        pointers = _pointers(builder, base, step, like)
+        return _pack(builder, like, [builder.load(pointer, align=8) for pointer in pointers])
+
+    return like(like, start, offset), codegen
+
+
+@intrinsic  # type: ignore[untyped-decorator]
+def store(typingctx: Any, start: Any, offset: Any, value: Any) -> Any:
+    """`store(start, offset, value)`: write the lanes, or the scalar, `offset` after `start`."""
+    if not (_is_value(value) and start == ADDRESS and isinstance(offset, types.Integer)):
+        return None
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        base, step, lanes = args
+        step = context.cast(builder, step, offset, types.intp)
+        registers = _registers(builder, value, lanes, value)
+        pointers = _pointers(builder, base, step, value)
+        for pointer, register in zip(pointers, registers, strict=True):
+            builder.store(register, pointer, align=8)
+        return context.get_dummy_value()
+
+    return types.void(start, offset, value), codegen
+
+
+@intrinsic  # type: ignore[untyped-decorator]
+def muladd(typingctx: Any, a: Any, b: Any, c: Any) -> Any:
+    """`a b + c`, scalars being spread; rounded once where the machine has a fused instruction.
+
+    Vectors and scalars are fused alike, hence the order in which a kernel walks its tiles does not
+    show in the last bit.
+    """
+    return _elementwise(
+        lambda builder, kind, *abc: _call(builder, "fmuladd", kind, *abc),
+        a,
+        b,
+        c,
+    )
+
+
+@intrinsic  # type: ignore[untyped-decorator]
+def mul(typingctx: Any, a: Any, b: Any) -> Any:
+    """`a b`, scalars being spread."""
+    # A flag of its own keeps the product from the caller's `reassoc`.
+    return _elementwise(lambda builder, kind, x, y: builder.fmul(x, y, flags=("nsz",)), a, b)
+
+
+@intrinsic  # type: ignore[untyped-decorator]
+def add(typingctx: Any, a: Any, b: Any) -> Any:
+    """`a + b`, scalars being spread."""
+    return _elementwise(lambda builder, kind, x, y: builder.fadd(x, y, flags=("nsz",)), a, b)
+
+
+@intrinsic  # type: ignore[untyped-decorator]
+def root(typingctx: Any, a: Any) -> Any:
+    """Square root, that of a negative number (a rounded zero) being zero and of NaN being NaN."""
+
+    def emit(builder: Any, kind: ir.Type, x: Any) -> Any:
+        nought = ir.Constant(kind, [0.0] * REGISTER if kind == _VECTOR else 0.0)
+        negative = builder.fcmp_ordered("<", x, nought, flags=("nsz",))
+        return _call(builder, "sqrt", kind, builder.select(negative, nought, x))
+
+    return _elementwise(emit, a)
+
+
+@intrinsic  # type: ignore[untyped-decorator]
+def total(typingctx: Any, a: Any) -> Any:
+    """Sum of all lanes, in a fixed order: registers first, then (0 + 2) + (1 + 3)."""
+    if not isinstance(a, Lanes):
+        return None
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        first, *others = _registers(builder, a, args[0], a)
+        for other in others:
+            first = builder.fadd(first, other, flags=("nsz",))
+        item = [builder.extract_element(first, _INT32(k)) for k in range(REGISTER)]
+        even = builder.fadd(item[0], item[2], flags=("nsz",))
+        odd = builder.fadd(item[1], item[3], flags=("nsz",))
+        return builder.fadd(even, odd, flags=("nsz",))
+
+    return types.float64(a), codegen

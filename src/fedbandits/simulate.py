@@ -1,0 +1,194 @@
+"""The round loop: arms, choices, rewards, learning, talk."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, cast
+
+import numpy as np
+
+from fedbandits.arrays import Array, State
+from fedbandits.carriers import InProcess, hold
+from fedbandits.catalogue import ConfigError
+from fedbandits.environments.contract import Environment
+from fedbandits.ledger import DIRECTIONS, UNITS, Ledger
+from fedbandits.network.relay import Relay
+from fedbandits.protocol import Agents, Algorithm, Peers
+from fedbandits.state import Stateful
+from fedbandits.streams import Streams
+from fedbandits.trace import Trace
+from fedbandits.wire import Wire, sizes_of
+
+if TYPE_CHECKING:
+    import networkx as nx
+
+Progress = Callable[[int], None]
+"""Told the number of steps done, a few times a second at most."""
+
+_PROGRESS_SECONDS = 0.1
+
+
+def simulate(
+    algorithm: Algorithm,
+    environment: Environment,
+    horizon: int,
+    seed: int = 0,
+    *,
+    network: nx.Graph | None = None,
+    ttl: int = 1,
+    wire: Wire | None = None,
+    progress: Progress | None = None,
+) -> Trace:
+    """Run `algorithm` in `environment` for `horizon` steps.
+
+    `seed` fixes the problem instance, the arms, the noise and the algorithm's own draws, each by a stream of its own:
+    two algorithms under one seed face the same arms and, for the same choice, the same noise. `network` and `ttl` are for
+    agents that talk to each other. `wire=Wire(packed=True)` sends symmetric matrices as triangles.
+
+    >>> import fedbandits as fb
+    >>> env = fb.environments.Linear(clients=5, dim=4, arms=6)
+    >>> trace = fb.simulate(fb.algorithms.DisLinUCB(threshold=1.0), env, horizon=100, seed=0)
+    >>> trace.regret.shape, bool(trace.messages[-1] == trace.syncs[-1] * 2 * 5)
+    ((100,), True)
+    """
+    simulation = Simulation(
+        algorithm, environment, horizon, seed, network=network, ttl=ttl, wire=wire
+    )
+    simulation.run(progress=progress)
+    return simulation.trace()
+
+
+class Simulation(Stateful):
+    """A run that can be stopped after any step, saved by `state`, loaded elsewhere and continued.
+
+    `run(steps)` advances; the run is the same however it is divided.
+    """
+
+    keeps = ("at", "regret", "reward", "decisions", "syncs", "counts", "by_agent", "ledger")
+
+    def __init__(
+        self,
+        algorithm: Algorithm,
+        environment: Environment,
+        horizon: int,
+        seed: int = 0,
+        *,
+        network: nx.Graph | None = None,
+        ttl: int = 1,
+        wire: Wire | None = None,
+    ) -> None:
+        if horizon < 1:
+            raise ConfigError(f"horizon: must be at least 1 (got {horizon})")
+        if seed < 0:
+            raise ConfigError(f"seed: must not be negative (got {seed})")
+        world_seed, agent_seed = np.random.SeedSequence(seed).spawn(2)
+        self.world = environment.world(horizon, world_seed)
+        problem = self.world.problem
+        n = problem.agents
+        self.agents = algorithm.agents(problem, n, Streams(agent_seed, n))
+        self.server = algorithm.server(problem, n)
+        self.ledger = Ledger()
+        says = (wire or Wire()).speaking(algorithm.about.says, sizes_of(algorithm, problem))
+        if isinstance(self.agents, Peers):
+            if network is None:
+                raise ConfigError(
+                    f"{algorithm.about.name} talks on a graph: give network=, a networkx graph of {n} nodes"
+                )
+            self._relay: Relay | None = Relay(network, ttl, self.ledger, says)
+        else:
+            self._relay = None
+            self._carrier = InProcess(self.agents, self.ledger, says)
+        self.horizon = horizon
+        self.at = np.zeros((), dtype=np.int64)
+        self.regret = np.zeros(horizon)
+        self.reward = np.zeros(horizon)
+        self.decisions = np.zeros(horizon, dtype=np.int64)
+        self.syncs = np.zeros(horizon, dtype=np.int64)
+        self.counts = np.zeros((horizon, len(DIRECTIONS), len(UNITS)), dtype=np.int64)
+        self.by_agent = np.zeros(n)
+        self._seconds = 0.0
+
+    def run(self, steps: int | None = None, progress: Progress | None = None) -> None:
+        """Advance by `steps` steps, or to the horizon."""
+        start = int(self.at)
+        end = self.horizon if steps is None else min(self.horizon, start + steps)
+        began = told = time.perf_counter()
+        for step in range(start, end):
+            self._step(step)
+            if progress is not None and time.perf_counter() - told > _PROGRESS_SECONDS:
+                progress(step + 1)
+                told = time.perf_counter()
+        self._seconds += time.perf_counter() - began
+        if progress is not None:
+            progress(end)
+
+    def trace(self) -> Trace:
+        """What has happened so far."""
+        done = slice(0, int(self.at))
+        return Trace(
+            regret=np.cumsum(self.regret[done]),
+            reward=np.cumsum(self.reward[done]),
+            regret_by_client=self.by_agent.copy(),
+            decisions=np.cumsum(self.decisions[done]),
+            syncs=self.syncs[done].copy(),
+            counts=self.counts[done].copy(),
+            seconds=self._seconds,
+        )
+
+    def state(self) -> State:
+        """A snapshot of the run, the agents and the server."""
+        parts = {"agents": self.agents.state()}
+        if self.server is not None:
+            parts["server"] = self.server.state()
+        if self._relay is not None:
+            parts["relay"] = self._relay.state()
+        nested = {f"{part}.{name}": array for part in parts for name, array in parts[part].items()}
+        return super().state() | nested
+
+    def load(self, state: Mapping[str, Array]) -> None:
+        """Continue the run that `state` was taken from, under the same algorithm, environment and seed."""
+        held = _by_part(state)
+        before = self.state()
+        try:
+            self._load(held)
+        except Exception:
+            self._load(_by_part(before))
+            raise
+
+    def _load(self, held: Mapping[str, Mapping[str, Array]]) -> None:
+        self.agents.load(held["agents"])
+        if self.server is not None:
+            self.server.load(held["server"])
+        if self._relay is not None:
+            self._relay.load(held["relay"])
+        super().load(held[""])
+
+    def _step(self, step: int) -> None:
+        turn = self.world.turn(step)
+        picks = self.agents.choose(turn.who, turn.arms)
+        outcome = self.world.pay(step, picks)
+        self.agents.learn(turn.who, turn.arms, picks, outcome.rewards)
+        if self._relay is not None:
+            self._relay.round(cast(Peers, self.agents), turn.who, step)
+        elif self.server is not None:
+            calling = cast(Agents, self.agents).calling()
+            hold(self.server, np.flatnonzero(calling), self._carrier)
+        self.regret[step] = outcome.regrets.sum()
+        self.reward[step] = outcome.rewards.sum()
+        self.decisions[step] = len(turn.who)
+        self.syncs[step] = self.ledger.syncs
+        self.counts[step] = self.ledger.counts
+        self.by_agent[turn.who] += outcome.regrets
+        self.at[...] = step + 1
+
+
+def _by_part(state: Mapping[str, Array]) -> dict[str, dict[str, Array]]:
+    held: dict[str, dict[str, Array]] = {"": {}, "agents": {}, "server": {}, "relay": {}}
+    for name, array in state.items():
+        part, dot, rest = name.partition(".")
+        if dot and part in held:
+            held[part][rest] = array
+        else:
+            held[""][name] = array
+    return held

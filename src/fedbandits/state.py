@@ -1,0 +1,64 @@
+"""Snapshots: an object that names its arrays can be saved, moved to another process and resumed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import ClassVar
+
+import numpy as np
+
+from fedbandits.arrays import Array, State, check_state
+
+
+class Stateful:
+    """`keeps` names the attributes that make up the state: arrays, or parts that are `Stateful` too.
+
+    `state` copies them out under dotted names (`"model.theta"`); `load` copies a snapshot back in
+    place and changes nothing unless all of it fits. What grows while an object lives is kept in an
+    array that `load` may replace: such names are listed in `resizes` and exempt from the shape check.
+    """
+
+    keeps: ClassVar[tuple[str, ...]] = ()
+    resizes: ClassVar[frozenset[str]] = frozenset()
+
+    def state(self) -> State:
+        """A copy of everything this object knows, as named arrays."""
+        return {name: np.array(array) for name, array in self._arrays().items()}
+
+    def load(self, state: Mapping[str, Array]) -> None:
+        """Become the object that `state` was taken from; raises before anything has changed."""
+        own = self._arrays()
+        grown = self._growing()
+        fixed = {name: array for name, array in own.items() if name not in grown}
+        check_state({name: state[name] for name in state if name not in grown}, fixed)
+        if missing := sorted(grown - state.keys()):
+            raise ValueError(f"the snapshot lacks {', '.join(missing)}")
+        self._take(state, "")
+
+    def _arrays(self, prefix: str = "") -> State:
+        found: State = {}
+        for name in self.keeps:
+            part = getattr(self, name)
+            if isinstance(part, Stateful):
+                found |= part._arrays(f"{prefix}{name}.")
+            else:
+                found[prefix + name] = part
+        return found
+
+    def _growing(self, prefix: str = "") -> set[str]:
+        found = {prefix + name for name in self.resizes}
+        for name in self.keeps:
+            part = getattr(self, name)
+            if isinstance(part, Stateful):
+                found |= part._growing(f"{prefix}{name}.")
+        return found
+
+    def _take(self, state: Mapping[str, Array], prefix: str) -> None:
+        for name in self.keeps:
+            part = getattr(self, name)
+            if isinstance(part, Stateful):
+                part._take(state, f"{prefix}{name}.")
+            elif name in self.resizes:
+                setattr(self, name, np.array(state[prefix + name]))
+            else:
+                part[...] = state[prefix + name]

@@ -1,0 +1,104 @@
+"""What a simulation leaves behind."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+
+from fedbandits.arrays import FloatArray, IntArray
+from fedbandits.ledger import DIRECTIONS, UNITS
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Flow:
+    """What went one way, cumulative over steps: each (T,)."""
+
+    messages: IntArray
+    signals: IntArray
+    scalars: IntArray
+    bytes: IntArray
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Trace:
+    """One run. Arrays (T,) are cumulative and summed over agents; entry t is the state after step t + 1."""
+
+    regret: FloatArray
+    """(T,) pseudo-regret: mean reward of the best shown arm minus that of the chosen one; no noise in it."""
+    reward: FloatArray
+    """(T,) observed reward."""
+    regret_by_client: FloatArray
+    """(n,) pseudo-regret of each agent at the end."""
+    decisions: IntArray
+    """(T,) decisions taken."""
+    syncs: IntArray
+    """(T,) synchronisations; see `ledger` for what counts as one."""
+    counts: IntArray
+    """(T, 3, 4) messages, signals, scalars and bytes, going up, down and between peers."""
+    seconds: float
+    """Wall-clock time of the run, environment included."""
+
+    @property
+    def uplink(self) -> Flow:
+        """From agents to the server."""
+        return self._flow(0)
+
+    @property
+    def downlink(self) -> Flow:
+        """From the server to agents."""
+        return self._flow(1)
+
+    @property
+    def peerlink(self) -> Flow:
+        """From agent to agent, counted per link crossed."""
+        return self._flow(2)
+
+    @property
+    def messages(self) -> IntArray:
+        """(T,) messages, all ways."""
+        return self._total("messages")
+
+    @property
+    def scalars(self) -> IntArray:
+        """(T,) scalars, all ways."""
+        return self._total("scalars")
+
+    @property
+    def bytes(self) -> IntArray:
+        """(T,) bytes, all ways."""
+        return self._total("bytes")
+
+    @property
+    def decisions_per_second(self) -> float:
+        """Decisions per second of wall-clock time."""
+        return float(self.decisions[-1] / self.seconds) if self.seconds > 0 else float("nan")
+
+    def frame(self, points: int | None = None) -> pd.DataFrame:
+        """One row per step, or for `points` evenly spaced steps that include the last one."""
+        horizon = len(self.regret)
+        steps = np.arange(1, horizon + 1)
+        if points is not None and points < horizon:
+            steps = np.unique(np.round(np.linspace(horizon / points, horizon, points)).astype(int))
+        at = steps - 1
+        columns = {
+            "step": steps,
+            "decisions": self.decisions[at],
+            "regret": self.regret[at],
+            "reward": self.reward[at],
+            "syncs": self.syncs[at],
+            "messages": self.messages[at],
+            "scalars": self.scalars[at],
+            "bytes": self.bytes[at],
+        }
+        for way, name in enumerate(DIRECTIONS):
+            for unit, kind in enumerate(UNITS):
+                columns[f"{name}_{kind}"] = self.counts[at, way, unit]
+        return pd.DataFrame(columns)
+
+    def _flow(self, way: int) -> Flow:
+        return Flow(*np.moveaxis(self.counts[:, way], -1, 0))
+
+    def _total(self, unit: str) -> IntArray:
+        return np.asarray(self.counts[:, :, UNITS.index(unit)].sum(axis=1))
