@@ -62,6 +62,13 @@ def check_feedback(
         raise ValueError(f"rewards of agents {who[~finite][:5].tolist()} are not finite")
 
 
+def first_highest(scores: FloatArray) -> IntArray:
+    """(w, K) scores -> (w,) the index of the highest, the lowest such index on exact ties."""
+    if np.isnan(scores).any():
+        raise ValueError("an arm is not finite: it has no score")
+    return scores.argmax(axis=1)
+
+
 def check_state(state: Mapping[str, Array], expected: Mapping[str, Array]) -> None:
     """`state` has the names, shapes and types of `expected`."""
     if missing := sorted(expected.keys() - state.keys()):

@@ -90,11 +90,14 @@ def _combine(weights, step, rows, pitch, count, size, out):  # type: ignore[no-u
     """out[c] = sum_{j < count} weights[step j] rows[pitch j + c] for c < size, size >= 4."""
     c = 0
     while c < size:
-        registers = _registers(size - c, size)
+        left = size - c
+        registers = 5 if size >= 20 and left > 16 else _registers(left, size)
         c = min(c, size - 4 * registers)
         columns = address(rows, c)
         o = address(out, c)
-        if registers == 3:
+        if registers == 5:
+            _combine_tile(zero(5), weights, step, columns, pitch, count, o)
+        elif registers == 3:
             _combine_tile(zero(3), weights, step, columns, pitch, count, o)
         elif registers == 2:
             _combine_tile(zero(2), weights, step, columns, pitch, count, o)
@@ -129,10 +132,19 @@ def _score_tile(none, inverse, theta, width, lanes, stride, d, out):  # type: ig
         row1 = address(row0, d)
         row2 = address(row1, d)
         row3 = address(row2, d)
-        s0 = none
-        s1 = none
-        s2 = none
-        s3 = none
+        here = address(lanes, i * stride)
+        x = load(none, here, 0)
+        s0 = mul(0.5 * load(0.0, row0, i), x)
+        mean = muladd(load(0.0, theta, i), x, mean)
+        x = load(none, here, stride)
+        s1 = mul(0.5 * load(0.0, row1, i + 1), x)
+        mean = muladd(load(0.0, theta, i + 1), x, mean)
+        x = load(none, here, 2 * stride)
+        s2 = mul(0.5 * load(0.0, row2, i + 2), x)
+        mean = muladd(load(0.0, theta, i + 2), x, mean)
+        x = load(none, here, 3 * stride)
+        s3 = mul(0.5 * load(0.0, row3, i + 3), x)
+        mean = muladd(load(0.0, theta, i + 3), x, mean)
         here = lanes
         for j in range(i):
             x = load(none, here, 0)
@@ -142,27 +154,18 @@ def _score_tile(none, inverse, theta, width, lanes, stride, d, out):  # type: ig
             s3 = muladd(load(0.0, row3, j), x, s3)
             here = address(here, stride)
         x = load(none, here, 0)
-        s0 = muladd(0.5 * load(0.0, row0, i), x, s0)
         s1 = muladd(load(0.0, row1, i), x, s1)
         s2 = muladd(load(0.0, row2, i), x, s2)
         s3 = muladd(load(0.0, row3, i), x, s3)
         square = muladd(x, s0, square)
-        mean = muladd(load(0.0, theta, i), x, mean)
         x = load(none, here, stride)
-        s1 = muladd(0.5 * load(0.0, row1, i + 1), x, s1)
         s2 = muladd(load(0.0, row2, i + 1), x, s2)
         s3 = muladd(load(0.0, row3, i + 1), x, s3)
         square = muladd(x, s1, square)
-        mean = muladd(load(0.0, theta, i + 1), x, mean)
         x = load(none, here, 2 * stride)
-        s2 = muladd(0.5 * load(0.0, row2, i + 2), x, s2)
         s3 = muladd(load(0.0, row3, i + 2), x, s3)
         square = muladd(x, s2, square)
-        mean = muladd(load(0.0, theta, i + 2), x, mean)
-        x = load(none, here, 3 * stride)
-        s3 = muladd(0.5 * load(0.0, row3, i + 3), x, s3)
-        square = muladd(x, s3, square)
-        mean = muladd(load(0.0, theta, i + 3), x, mean)
+        square = muladd(load(none, here, 3 * stride), s3, square)
     store(out, 0, muladd(width, root(mul(2.0, square)), mean))
 
 
@@ -398,14 +401,52 @@ def _axpy(scale, x, y, d):  # type: ignore[no-untyped-def]
 
 
 @jit
-def _add_outer(sign, x, d, matrix):  # type: ignore[no-untyped-def]
-    """M += sign x x'; entry (i, j) is rounded as (j, i) is, so that symmetry is kept to the bit."""
+def _add_outer_tile(none, sign, x, columns, d, matrix):  # type: ignore[no-untyped-def]
+    right = mul(sign, load(none, columns, 0))
     for i in range(d):
-        _axpy(sign * load(0.0, x, i), x, address(matrix, i * d), d)
+        store(matrix, 0, muladd(load(0.0, x, i), right, load(none, matrix, 0)))
+        matrix = address(matrix, d)
 
 
 @jit
-def _update(inverse, theta, x, y, d, u):  # type: ignore[no-untyped-def]
+def _add_outer(sign, x, d, matrix, last):  # type: ignore[no-untyped-def]
+    """M += sign x x', sign = 1 or -1, with room for four numbers at `last`.
+
+    Entry (i, j) is rounded as (j, i) is, so that symmetry is kept to the bit.
+    """
+    if d < 4:
+        for c in range(d):
+            _add_outer_tile(0.0, sign, x, address(x, c), d, address(matrix, c))
+        return
+    whole = d - d % 4
+    c = 0
+    while c < whole:
+        left = whole - c
+        columns = address(x, c)
+        m = address(matrix, c)
+        if left >= 20:
+            _add_outer_tile(zero(5), sign, x, columns, d, m)
+            c += 20
+        elif left >= 12:
+            _add_outer_tile(zero(3), sign, x, columns, d, m)
+            c += 12
+        elif left == 8:
+            _add_outer_tile(zero(2), sign, x, columns, d, m)
+            c += 8
+        else:
+            _add_outer_tile(zero(1), sign, x, columns, d, m)
+            c += 4
+    if whole < d:
+        # The last register overlaps columns that are done: there it adds zero.
+        for c in range(d - 4, whole):
+            store(last, c - d + 4, 0.0)
+        for c in range(whole, d):
+            store(last, c - d + 4, load(0.0, x, c))
+        _add_outer_tile(zero(1), sign, x, last, d, address(matrix, d - 4))
+
+
+@jit
+def _update(inverse, theta, x, y, d, u, last):  # type: ignore[no-untyped-def]
     """Sherman-Morrison for one agent; returns q = x' V x before the update."""
     _product(inverse, x, d, u)
     q = _dot(u, x, d)
@@ -415,7 +456,7 @@ def _update(inverse, theta, x, y, d, u):  # type: ignore[no-untyped-def]
     scale = 1.0 / np.sqrt(1.0 + q)
     for i in range(d):
         store(u, i, scale * load(0.0, u, i))
-    _add_outer(-1.0, u, d, inverse)
+    _add_outer(-1.0, u, d, inverse, last)
     return q
 
 
@@ -427,14 +468,16 @@ def _rank_one_into(
     who: Ints,
     x: Floats,
     y: Floats,
-    u: Floats,
+    scratch: Floats,
     gain: Floats,
 ) -> None:
     w, d = x.shape
+    u = target(scratch, 0)
+    last = target(scratch, d)
     for a in range(w):
         i = who[a]
         v = target(inverse, i * d * d)
-        q = _update(v, target(theta, i * d), address(x, a * d), y[a], d, target(u, 0))
+        q = _update(v, target(theta, i * d), address(x, a * d), y[a], d, u, last)
         gain[a] = np.log1p(q)
         logdet[i] += gain[a]
 
@@ -457,19 +500,20 @@ def rank_one(
         raise ValueError("one agent and one reward are needed for each arm")
     _check_who(inverse.shape[0], who)
     gain = np.empty(w)
-    _rank_one_into(inverse, theta, logdet, who, x, y, np.empty(d), gain)
+    _rank_one_into(inverse, theta, logdet, who, x, y, np.empty(d + 4), gain)
     return gain
 
 
 @jit
 def _accumulate_into(
-    gram: Floats, moment: Floats, count: Floats, who: Ints, x: Floats, y: Floats
+    gram: Floats, moment: Floats, count: Floats, who: Ints, x: Floats, y: Floats, scratch: Floats
 ) -> None:
     w, d = x.shape
+    last = target(scratch, 0)
     for a in range(w):
         i = who[a]
         here = address(x, a * d)
-        _add_outer(1.0, here, d, target(gram, i * d * d))
+        _add_outer(1.0, here, d, target(gram, i * d * d), last)
         _axpy(y[a], here, target(moment, i * d), d)
         count[i] += 1.0
 
@@ -487,7 +531,7 @@ def accumulate(
     if count.shape[0] != gram.shape[0] or who.shape[0] != w or y.shape[0] != w:
         raise ValueError("one agent and one reward are needed for each arm")
     _check_who(gram.shape[0], who)
-    _accumulate_into(gram, moment, count, who, x, y)
+    _accumulate_into(gram, moment, count, who, x, y, np.empty(4))
 
 
 @jit
@@ -508,13 +552,14 @@ def _observe_into(
     w, d, arms = lanes.shape
     x = target(scratch, 0)
     u = target(scratch, d)
+    last = target(scratch, 2 * d)
     for a in range(w):
         i = who[a]
         _gather(address(lanes, a * d * arms), d, arms, picks[a], x)
-        q = _update(target(inverse, i * d * d), target(theta, i * d), x, y[a], d, u)
+        q = _update(target(inverse, i * d * d), target(theta, i * d), x, y[a], d, u, last)
         gain[a] = np.log1p(q)
         logdet[i] += gain[a]
-        _add_outer(1.0, x, d, target(gram, i * d * d))
+        _add_outer(1.0, x, d, target(gram, i * d * d), last)
         _axpy(y[a], x, target(moment, i * d), d)
         count[i] += 1.0
 
@@ -549,7 +594,7 @@ def observe(
     _check_picks(arms, picks)
     gain = np.empty(w)
     _observe_into(
-        inverse, theta, logdet, gram, moment, count, who, lanes, picks, y, np.empty(2 * d), gain
+        inverse, theta, logdet, gram, moment, count, who, lanes, picks, y, np.empty(2 * d + 4), gain
     )
     return gain
 

@@ -19,9 +19,6 @@ REFRESH_EVERY = 2048
 """Rank-one updates after which an agent's inverse is computed anew from its statistics. Measured drift after
 10^4 updates without any refresh is near 1e-12 for well-conditioned arms; refreshing bounds it for all others."""
 
-Shares = tuple[FloatArray, FloatArray]
-"""Grams (w, d, d) and moments (w, d)."""
-
 
 class Statistics(Stateful):
     """n sets of sufficient statistics: `gram` (n, d, d), `moment` (n, d), `count` (n,)."""
@@ -111,14 +108,12 @@ class RidgeModels(Stateful):
     ) -> None:
         """Let `base` be the given statistics; `fresh`, what was observed since settling, stays on top."""
         self.base.gram[who], self.base.moment[who], self.base.count[who] = gram, moment, count
-        if gram.strides[0] == 0 and moment.strides[0] == 0 and not self.fresh.count[who].any():
-            # a pool told to everybody arrives as one row shown to all: factorise it once
-            inverse, theta, logdet = kernels.factorise(gram[:1], moment[:1], self.ridge)
-            self.inverse[who], self.theta[who], self.logdet[who] = inverse, theta, logdet
+        if self.fresh.count[who].any():
+            self._rest_on_base(who)
+        else:
+            self.inverse[who], self.theta[who], self.logdet[who] = solve(gram, moment, self.ridge)
             self.growth[who] = 0.0
             self.updates[who] = 0
-        else:
-            self._rest_on_base(who)
 
     def absorb(
         self, who: IntArray, gram: FloatArray, moment: FloatArray, count: FloatArray
@@ -135,7 +130,26 @@ class RidgeModels(Stateful):
     def _factorise(self, who: IntArray) -> None:
         gram = self.base.gram[who] + self.fresh.gram[who]
         moment = self.base.moment[who] + self.fresh.moment[who]
-        self.inverse[who], self.theta[who], self.logdet[who] = kernels.factorise(
-            gram, moment, self.ridge
-        )
+        self.inverse[who], self.theta[who], self.logdet[who] = solve(gram, moment, self.ridge)
         self.updates[who] = 0
+
+
+def solve(gram: FloatArray, moment: FloatArray, ridge: float) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """V^-1 (m, d, d), V^-1 b (m, d) and log det V (m,) for V = gram + ridge I, by Cholesky.
+
+    A pool told to everybody arrives as one row shown m times (stride 0); it is factorised once.
+    """
+    if len(gram) > 1 and gram.strides[0] == 0 and moment.strides[0] == 0:
+        inverse, theta, logdet = solve(gram[:1].copy(), moment[:1].copy(), ridge)
+        m = len(gram)
+        return (
+            np.broadcast_to(inverse, (m, *inverse.shape[1:])),
+            np.broadcast_to(theta, (m, theta.shape[1])),
+            np.broadcast_to(logdet, m),
+        )
+    # the kernels take writable, contiguous rows; a message need not be either
+    return kernels.factorise(_own(gram), _own(moment), ridge)
+
+
+def _own(array: FloatArray) -> FloatArray:
+    return np.require(array, dtype=np.float64, requirements=["C", "W"])

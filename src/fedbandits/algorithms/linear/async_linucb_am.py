@@ -10,7 +10,14 @@ from pydantic.dataclasses import dataclass
 
 from fedbandits.algorithms.linear.agents import COLLECT, LinearParameters, shares, told
 from fedbandits.algorithms.linear.async_linucb import AsyncParameters, AsyncServer
-from fedbandits.arrays import BoolArray, FloatArray, IntArray, check_arms, check_feedback
+from fedbandits.arrays import (
+    BoolArray,
+    FloatArray,
+    IntArray,
+    check_arms,
+    check_feedback,
+    first_highest,
+)
 from fedbandits.catalogue import About, ConfigError
 from fedbandits.linalg import kernels
 from fedbandits.linalg.ridge import RidgeModels
@@ -106,7 +113,7 @@ class AsyncLinUCBAMAgents(Stateful):
     def choose(self, who: IntArray, arms: FloatArray) -> IntArray:
         """The arm with the largest sum of both blocks' optimistic indices."""
         check_arms(who, arms, len(self.common), self._problem.dim)
-        return kernels.highest(
+        return first_highest(
             self._indices(self.common, who, arms[:, :, : self._split])
             + self._indices(self.local, who, arms[:, :, self._split :])
         )

@@ -20,7 +20,7 @@ from fedbandits.algorithms.linear.servers import PoolServer
 from fedbandits.arrays import BoolArray, FloatArray, IntArray, check_arms, check_feedback
 from fedbandits.catalogue import About
 from fedbandits.linalg import kernels
-from fedbandits.linalg.ridge import Statistics
+from fedbandits.linalg.ridge import Statistics, solve
 from fedbandits.protocol import Message, Problem
 from fedbandits.state import Stateful
 from fedbandits.streams import Streams
@@ -138,10 +138,9 @@ class FedLinUCBAgents(Stateful):
             raise WireError(f"FedLinUCB agents do not understand {request.kind!r}")
         gram, moment, self.count[who] = told(request)
         ridge = self._parameters.ridge
-        self.inverse[who], self.theta[who], self.logdet[who] = kernels.factorise(
-            gram, moment, ridge
-        )
-        self.ahead_inverse[who], self.ahead_theta[who], self.ahead_logdet[who] = kernels.factorise(
-            gram + self.fresh.gram[who], moment + self.fresh.moment[who], ridge
-        )
+        self.inverse[who], self.theta[who], self.logdet[who] = solve(gram, moment, ridge)
+        if self.fresh.count[who].any():
+            gram, moment = gram + self.fresh.gram[who], moment + self.fresh.moment[who]
+        ahead = solve(gram, moment, ridge)
+        self.ahead_inverse[who], self.ahead_theta[who], self.ahead_logdet[who] = ahead
         return None
