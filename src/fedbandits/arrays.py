@@ -37,18 +37,14 @@ def check_arms(who: IntArray, arms: FloatArray, n: int, dim: int) -> None:
     """
     check_who(who, n)
     if arms.ndim != 3 or arms.shape[0] != len(who) or arms.shape[2] != dim:
-        raise ValueError(
-            f"arms must have shape (w, K, d) = ({len(who)}, K, {dim}), got {_describe(arms)}"
-        )
+        raise ValueError(f"arms must have shape (w, K, d) = ({len(who)}, K, {dim}), got {_describe(arms)}")
     if arms.shape[1] == 0:
         raise ValueError("arms shows no arm at all (K = 0); every agent needs at least one")
     if arms.dtype != np.float64:
         raise ValueError(f"arms must be float64, got {arms.dtype}")
 
 
-def check_feedback(
-    who: IntArray, arms: FloatArray, picks: IntArray, rewards: FloatArray, n: int, dim: int
-) -> None:
+def check_feedback(who: IntArray, arms: FloatArray, picks: IntArray, rewards: FloatArray, n: int, dim: int) -> None:
     """`picks` (w,) are indices of shown arms and `rewards` (w,) are finite, one per agent in `who`."""
     check_arms(who, arms, n, dim)
     if picks.shape != who.shape or picks.dtype.kind not in "iu":
@@ -66,7 +62,7 @@ def first_highest(scores: FloatArray) -> IntArray:
     """(w, K) scores -> (w,) the index of the highest, the lowest such index on exact ties."""
     if np.isnan(scores).any():
         raise ValueError("an arm is not finite: it has no score")
-    return scores.argmax(axis=1)
+    return np.asarray(scores.argmax(axis=1))
 
 
 def check_state(state: Mapping[str, Array], expected: Mapping[str, Array]) -> None:
@@ -78,9 +74,7 @@ def check_state(state: Mapping[str, Array], expected: Mapping[str, Array]) -> No
     for name, held in expected.items():
         given = state[name]
         if given.shape != held.shape or given.dtype != held.dtype:
-            raise ValueError(
-                f"the snapshot's {name} is {_describe(given)}, this population needs {_describe(held)}"
-            )
+            raise ValueError(f"the snapshot's {name} is {_describe(given)}, this population needs {_describe(held)}")
 
 
 def _describe(array: Array) -> str:

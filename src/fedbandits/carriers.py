@@ -12,9 +12,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from fedbandits.arrays import Array, IntArray
 from fedbandits.ledger import Ledger
 from fedbandits.protocol import Agents, Message, Server
-from fedbandits.arrays import Array, IntArray
 from fedbandits.wire import Direction, Wire, WireError
 
 

@@ -13,6 +13,7 @@ Units, since the publications disagree on them:
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
@@ -44,7 +45,7 @@ class Ledger(Stateful):
     (3, 15, 0)
     """
 
-    keeps = ("counts", "conversations")
+    keeps: ClassVar[tuple[str, ...]] = ("counts", "conversations")
 
     def __init__(self) -> None:
         self.counts = np.zeros((len(DIRECTIONS), len(UNITS)), dtype=np.int64)

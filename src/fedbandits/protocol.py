@@ -74,7 +74,7 @@ class Problem:
     """Upper bound S on the norm of the unknown parameter."""
     shared: int | None = None
     """How many leading coordinates of the parameter all agents have in common (None: all of them)."""
-    network: nx.Graph | None = None
+    network: nx.Graph[int] | None = None
     """Who can talk to whom, for algorithms without a server."""
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, ClassVar, cast
 
 import numpy as np
 
@@ -35,7 +35,7 @@ def simulate(
     horizon: int,
     seed: int = 0,
     *,
-    network: nx.Graph | None = None,
+    network: nx.Graph[int] | None = None,
     ttl: int = 1,
     wire: Wire | None = None,
     progress: Progress | None = None,
@@ -43,8 +43,8 @@ def simulate(
     """Run `algorithm` in `environment` for `horizon` steps.
 
     `seed` fixes the problem instance, the arms, the noise and the algorithm's own draws, each by a stream of its own:
-    two algorithms under one seed face the same arms and, for the same choice, the same noise. `network` and `ttl` are for
-    agents that talk to each other. `wire=Wire(packed=True)` sends symmetric matrices as triangles.
+    two algorithms under one seed face the same arms and, for the same choice, the same noise. `network` and `ttl` are
+    for agents that talk to each other. `wire=Wire(packed=True)` sends symmetric matrices as triangles.
 
     >>> import fedbandits as fb
     >>> env = fb.environments.Linear(clients=5, dim=4, arms=6)
@@ -52,9 +52,7 @@ def simulate(
     >>> trace.regret.shape, bool(trace.messages[-1] == trace.syncs[-1] * 2 * 5)
     ((100,), True)
     """
-    simulation = Simulation(
-        algorithm, environment, horizon, seed, network=network, ttl=ttl, wire=wire
-    )
+    simulation = Simulation(algorithm, environment, horizon, seed, network=network, ttl=ttl, wire=wire)
     simulation.run(progress=progress)
     return simulation.trace()
 
@@ -65,7 +63,7 @@ class Simulation(Stateful):
     `run(steps)` advances; the run is the same however it is divided.
     """
 
-    keeps = ("at", "regret", "reward", "decisions", "syncs", "counts", "by_agent", "ledger")
+    keeps: ClassVar[tuple[str, ...]] = ("at", "regret", "reward", "decisions", "syncs", "counts", "by_agent", "ledger")
 
     def __init__(
         self,
@@ -74,7 +72,7 @@ class Simulation(Stateful):
         horizon: int,
         seed: int = 0,
         *,
-        network: nx.Graph | None = None,
+        network: nx.Graph[int] | None = None,
         ttl: int = 1,
         wire: Wire | None = None,
     ) -> None:

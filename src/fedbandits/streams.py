@@ -8,13 +8,17 @@ SplitMix64 from a key that a `numpy.random.SeedSequence` provides and the agent'
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import numpy as np
+from numpy.typing import NDArray
 from scipy.special import ndtri
 
 from fedbandits.arrays import FloatArray, IntArray
 from fedbandits.linalg.jit import jit
 from fedbandits.state import Stateful
 
+WordArray = NDArray[np.uint64]
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 
 
@@ -28,11 +32,9 @@ class Streams(Stateful):
     True
     """
 
-    keeps = ("words",)
+    keeps: ClassVar[tuple[str, ...]] = ("words",)
 
-    def __init__(
-        self, seed: np.random.SeedSequence, n: int = 0, identities: IntArray | None = None
-    ) -> None:
+    def __init__(self, seed: np.random.SeedSequence, n: int = 0, identities: IntArray | None = None) -> None:
         ids = np.arange(n) if identities is None else np.asarray(identities)
         if len(ids) == 0:
             raise ValueError("Streams needs n >= 1 or a non-empty list of identities")
@@ -56,7 +58,7 @@ class Streams(Stateful):
         return np.asarray(ndtri(self.uniform(who, size)), dtype=np.float64)
 
 
-def _split_mix(seed: np.ndarray) -> np.ndarray:  # type: ignore[type-arg]
+def _split_mix(seed: WordArray) -> WordArray:
     with np.errstate(over="ignore"):
         z = seed + _GOLDEN
         z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
@@ -65,7 +67,7 @@ def _split_mix(seed: np.ndarray) -> np.ndarray:  # type: ignore[type-arg]
 
 
 @jit
-def _fill_uniform(words, who, out):  # type: ignore[no-untyped-def]
+def _fill_uniform(words: WordArray, who: IntArray, out: FloatArray) -> None:
     for i in range(len(who)):
         a = words[who[i], 0]
         b = words[who[i], 1]

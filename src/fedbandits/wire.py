@@ -109,9 +109,7 @@ class Wire:
                 f"declared are {sorted(declared)}"
             )
         for name, array in message.arrays.items():
-            expected = tuple(
-                size if isinstance(size, int) else self.sizes[size] for size in declared[name].shape
-            )
+            expected = tuple(size if isinstance(size, int) else self.sizes[size] for size in declared[name].shape)
             if array.shape[1:] != expected:
                 raise WireError(
                     f"{name!r} of message {message.kind!r} ({direction}) has shape {array.shape[1:]} "

@@ -41,7 +41,7 @@ class Random:
 class RandomAgents(Stateful):
     """Agents whose only state is their random stream."""
 
-    keeps = ("rng",)
+    keeps: ClassVar[tuple[str, ...]] = ("rng",)
 
     def __init__(self, problem: Problem, n: int, rng: Streams) -> None:
         self._n, self._dim = n, problem.dim
@@ -50,7 +50,7 @@ class RandomAgents(Stateful):
     def choose(self, who: IntArray, arms: FloatArray) -> IntArray:
         """A uniformly random arm for each agent in `who`."""
         check_arms(who, arms, self._n, self._dim)
-        return (self.rng.uniform(who) * arms.shape[1]).astype(np.int64)
+        return np.asarray(self.rng.uniform(who) * arms.shape[1], dtype=np.float64).astype(np.int64)
 
     def learn(self, who: IntArray, arms: FloatArray, picks: IntArray, rewards: FloatArray) -> None:
         """Nothing is learned."""

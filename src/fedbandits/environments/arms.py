@@ -25,9 +25,7 @@ class FreshArms:
         self._arms = arms
         self._scale = _deviations(dim, spread)
 
-    def draw(
-        self, who: IntArray, theta: FloatArray, rng: np.random.Generator
-    ) -> tuple[FloatArray, FloatArray]:
+    def draw(self, who: IntArray, theta: FloatArray, rng: np.random.Generator) -> tuple[FloatArray, FloatArray]:
         """For awake agents `who` (B, w): lanes (B, w, d, K) and their mean rewards (B, w, K)."""
         lanes = rng.standard_normal((*who.shape, len(self._scale), self._arms))
         means = np.empty((*who.shape, self._arms))
@@ -38,18 +36,14 @@ class FreshArms:
 class PoolArms:
     """K arms drawn without replacement from a fixed pool, for every decision."""
 
-    def __init__(
-        self, arms: int, pool: int, dim: int, spread: Spread, rng: np.random.Generator
-    ) -> None:
+    def __init__(self, arms: int, pool: int, dim: int, spread: Spread, rng: np.random.Generator) -> None:
         drawn = rng.standard_normal((pool, dim)) * _deviations(dim, spread)
         self.pool = drawn / np.linalg.norm(drawn, axis=1, keepdims=True)
         self._arms = arms
         self._theta: FloatArray | None = None
         self._values = np.empty((0, pool))
 
-    def draw(
-        self, who: IntArray, theta: FloatArray, rng: np.random.Generator
-    ) -> tuple[FloatArray, FloatArray]:
+    def draw(self, who: IntArray, theta: FloatArray, rng: np.random.Generator) -> tuple[FloatArray, FloatArray]:
         """For awake agents `who` (B, w): lanes (B, w, d, K) and their mean rewards (B, w, K)."""
         if self._theta is not theta:
             self._theta, self._values = theta, theta @ self.pool.T
@@ -65,7 +59,7 @@ def _deviations(dim: int, spread: Spread) -> FloatArray:
 
 
 @jit
-def _finish_fresh(lanes, scale, theta, who, means):  # type: ignore[no-untyped-def]
+def _finish_fresh(lanes: FloatArray, scale: FloatArray, theta: FloatArray, who: IntArray, means: FloatArray) -> None:
     """Scale normals to unit vectors in place; `theta` (1, d) or (n, d) gives their mean rewards."""
     steps, awake, dim, arms = lanes.shape
     norm = np.empty(arms)
@@ -87,7 +81,9 @@ def _finish_fresh(lanes, scale, theta, who, means):  # type: ignore[no-untyped-d
 
 
 @jit
-def _show(uniforms, pool, values, who, lanes, means):  # type: ignore[no-untyped-def]
+def _show(
+    uniforms: FloatArray, pool: FloatArray, values: FloatArray, who: IntArray, lanes: FloatArray, means: FloatArray
+) -> None:
     """A uniform K-subset in uniform order by a partial shuffle; any permutation may be its start."""
     steps, awake, arms = uniforms.shape
     size, dim = pool.shape

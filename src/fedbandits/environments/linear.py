@@ -66,9 +66,7 @@ class LinearWorld:
             key = (*self._seed.spawn_key, block)
             seed = np.random.SeedSequence(self._seed.entropy, spawn_key=key)
             rng = np.random.Generator(np.random.SFC64(seed))
-            self._who = schedules.draw(
-                self._schedule, self.problem.agents, block * self._steps, self._steps, rng
-            )
+            self._who = schedules.draw(self._schedule, self.problem.agents, block * self._steps, self._steps, rng)
             self._noise = self.problem.noise * rng.standard_normal(self._who.shape)
             self._lanes, self._means = self._source.draw(self._who, self.theta, rng)
             self._block = block
@@ -102,8 +100,7 @@ class Linear:
     def _pool_is_large_enough(self) -> Linear:
         if self.pool is not None and self.pool < self.arms:
             raise ValueError(
-                f"pool={self.pool} cannot show arms={self.arms} without replacement; "
-                "raise pool or lower arms"
+                f"pool={self.pool} cannot show arms={self.arms} without replacement; raise pool or lower arms"
             )
         return self
 
@@ -151,9 +148,7 @@ class LinearShared(Linear):
     @model_validator(mode="after")
     def _shares_less_than_everything(self) -> LinearShared:
         if self.shared >= self.dim:
-            raise ValueError(
-                f"shared={self.shared} must be below dim={self.dim}; use 'linear' to share everything"
-            )
+            raise ValueError(f"shared={self.shared} must be below dim={self.dim}; use 'linear' to share everything")
         return self
 
     def _problem(self, horizon: int) -> Problem:

@@ -21,9 +21,7 @@ def awake_per_step(schedule: Schedule, agents: int) -> int:
     return agents if schedule == "all" else 1
 
 
-def draw(
-    schedule: Schedule, agents: int, start: int, steps: int, rng: np.random.Generator
-) -> IntArray:
+def draw(schedule: Schedule, agents: int, start: int, steps: int, rng: np.random.Generator) -> IntArray:
     """(steps, w) the agents awake in steps `start`, `start + 1`, ..."""
     if schedule == "all":
         return np.broadcast_to(np.arange(agents), (steps, agents))

@@ -8,6 +8,7 @@ theta = V^-1 b.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import ClassVar
 
 import numpy as np
 
@@ -23,7 +24,7 @@ REFRESH_EVERY = 2048
 class Statistics(Stateful):
     """n sets of sufficient statistics: `gram` (n, d, d), `moment` (n, d), `count` (n,)."""
 
-    keeps = ("gram", "moment", "count")
+    keeps: ClassVar[tuple[str, ...]] = ("gram", "moment", "count")
 
     def __init__(self, n: int, dim: int) -> None:
         self.gram = np.zeros((n, dim, dim))
@@ -32,6 +33,11 @@ class Statistics(Stateful):
 
     def __iter__(self) -> Iterator[FloatArray]:
         return iter((self.gram, self.moment, self.count))
+
+    def rows(self, who: IntArray, *, counted: bool) -> dict[str, FloatArray]:
+        """The statistics of `who` by name, as a message carries them; counts only where asked for."""
+        named = {"gram": self.gram[who], "moment": self.moment[who]}
+        return named | ({"count": self.count[who]} if counted else {})
 
     def clear(self, who: IntArray) -> None:
         """Forget everything about `who`."""
@@ -54,7 +60,7 @@ class RidgeModels(Stateful):
     whenever statistics arrive in bulk and after every `REFRESH_EVERY` single ones.
     """
 
-    keeps = ("base", "fresh", "inverse", "theta", "logdet", "growth", "updates")
+    keeps: ClassVar[tuple[str, ...]] = ("base", "fresh", "inverse", "theta", "logdet", "growth", "updates")
 
     def __init__(self, n: int, dim: int, ridge: float) -> None:
         self.ridge = ridge
@@ -86,7 +92,9 @@ class RidgeModels(Stateful):
             self.inverse,
             self.theta,
             self.logdet,
-            *self.fresh,
+            self.fresh.gram,
+            self.fresh.moment,
+            self.fresh.count,
             who,
             kernels.as_lanes(arms),
             picks,
@@ -103,9 +111,7 @@ class RidgeModels(Stateful):
         self.fresh.clear(who)
         self.growth[who] = 0.0
 
-    def replace(
-        self, who: IntArray, gram: FloatArray, moment: FloatArray, count: FloatArray
-    ) -> None:
+    def replace(self, who: IntArray, gram: FloatArray, moment: FloatArray, count: FloatArray) -> None:
         """Let `base` be the given statistics; `fresh`, what was observed since settling, stays on top."""
         self.base.gram[who], self.base.moment[who], self.base.count[who] = gram, moment, count
         if self.fresh.count[who].any():
@@ -115,9 +121,7 @@ class RidgeModels(Stateful):
             self.growth[who] = 0.0
             self.updates[who] = 0
 
-    def absorb(
-        self, who: IntArray, gram: FloatArray, moment: FloatArray, count: FloatArray
-    ) -> None:
+    def absorb(self, who: IntArray, gram: FloatArray, moment: FloatArray, count: FloatArray) -> None:
         """Add the given statistics to `base`, keeping `fresh`."""
         self.base.merge(who, gram, moment, count)
         self._rest_on_base(who)

@@ -19,22 +19,20 @@ class Pairs:
     to: IntArray
 
 
-def adjacency(graph: nx.Graph) -> sparse.csr_array:
+def adjacency(graph: nx.Graph[int]) -> sparse.csr_array:
     """The adjacency matrix of an undirected graph whose nodes are 0..n-1; raises `ValueError` otherwise."""
     n = graph.number_of_nodes()
     if graph.is_directed():
         raise ValueError("the network is directed; agents need an undirected graph")
     if set(graph.nodes) != set(range(n)):
-        raise ValueError(
-            "the network's nodes must be 0..n-1; use networkx.convert_node_labels_to_integers"
-        )
+        raise ValueError("the network's nodes must be 0..n-1; use networkx.convert_node_labels_to_integers")
     edges = np.array([(u, v) for u, v in graph.edges if u != v], dtype=np.int64).reshape(-1, 2)
     both = np.vstack([edges, edges[:, ::-1]])
     ones = np.ones(len(both), dtype=np.int64)
     return sparse.csr_array((ones, (both[:, 0], both[:, 1])), shape=(n, n))
 
 
-def pairs_by_distance(graph: nx.Graph, radius: int) -> list[Pairs]:
+def pairs_by_distance(graph: nx.Graph[int], radius: int) -> list[Pairs]:
     """Entry h, for h = 0..radius: the ordered pairs at hop distance exactly h.
 
     Breadth-first from all nodes at once, one sparse product per hop.

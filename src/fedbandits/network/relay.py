@@ -23,7 +23,7 @@ from fedbandits.wire import Wire
 class Relay:
     """Time-to-live flooding with duplicates removed, in closed form: hop distances instead of single forwards."""
 
-    def __init__(self, network: nx.Graph, ttl: int, ledger: Ledger, wire: Wire) -> None:
+    def __init__(self, network: nx.Graph[int], ttl: int, ledger: Ledger, wire: Wire) -> None:
         if ttl < 0:
             raise ValueError(f"ttl must not be negative, got {ttl}")
         self._ledger = ledger
@@ -69,13 +69,10 @@ class Relay:
         said = Message(
             messages[0].kind,
             np.concatenate([message.who for message in messages]),
-            {
-                name: np.concatenate([message.arrays[name] for message in messages])
-                for name in messages[0].arrays
-            },
+            {name: np.concatenate([message.arrays[name] for message in messages]) for name in messages[0].arrays},
         )
-        born = np.repeat([born for born, _ in self._flight], [len(m.who) for m in messages])
-        return Inbox(said, born, np.concatenate(to), np.concatenate(rows))
+        rounds = np.repeat([born for born, _ in self._flight], [len(m.who) for m in messages])
+        return Inbox(said, rounds, np.concatenate(to), np.concatenate(rows))
 
     def state(self) -> State:
         """The messages under way."""
@@ -92,11 +89,7 @@ class Relay:
         flight = []
         for at in range(int(state["flying"])):
             prefix = f"{at}.array."
-            arrays = {
-                name.removeprefix(prefix): array
-                for name, array in state.items()
-                if name.startswith(prefix)
-            }
+            arrays = {name.removeprefix(prefix): array for name, array in state.items() if name.startswith(prefix)}
             kind = state[f"{at}.kind"].tobytes().decode()
             flight.append((int(state[f"{at}.born"]), Message(kind, state[f"{at}.who"], arrays)))
         self._flight = flight

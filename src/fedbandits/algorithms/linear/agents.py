@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 import numpy as np
 from pydantic import ConfigDict, Field
@@ -36,9 +36,7 @@ class LinearParameters:
     width: Width = "theory"
     delta: Annotated[float, Field(gt=0, lt=1)] = 0.1
 
-    def widths(
-        self, problem: Problem, dim: int, logdet: FloatArray, count: FloatArray
-    ) -> FloatArray:
+    def widths(self, problem: Problem, dim: int, logdet: FloatArray, count: FloatArray) -> FloatArray:
         """(w,) exploration widths; see `width`."""
         return widths(
             self.width,
@@ -64,7 +62,7 @@ class LinUCBAgents(Stateful):
     take in what the server knows (`pool`, in place; `news`, on top); estimates are refreshed at once.
     """
 
-    keeps = ("models",)
+    keeps: ClassVar[tuple[str, ...]] = ("models",)
 
     def __init__(self, parameters: LinearParameters, problem: Problem, n: int) -> None:
         self._parameters = parameters
@@ -92,7 +90,7 @@ class LinUCBAgents(Stateful):
         """Hand over what is new, or take in what the server tells."""
         models, who = self.models, request.who
         if request.kind == COLLECT.kind:
-            reply = Message(FRESH.kind, who, shares(*models.fresh, who, self._parameters))
+            reply = Message(FRESH.kind, who, models.fresh.rows(who, counted=self._parameters.tells_counts))
             models.settle(who)
             return reply
         gram, moment, count = told(request)
@@ -103,18 +101,6 @@ class LinUCBAgents(Stateful):
         else:
             raise WireError(f"linear agents do not understand {request.kind!r}")
         return None
-
-
-def shares(
-    gram: FloatArray,
-    moment: FloatArray,
-    count: FloatArray,
-    who: IntArray,
-    parameters: LinearParameters,
-) -> dict[str, FloatArray]:
-    """The rows `who` of some statistics, as the arrays of a message."""
-    arrays = {"gram": gram[who], "moment": moment[who]}
-    return arrays | ({"count": count[who]} if parameters.tells_counts else {})
 
 
 def told(message: Message) -> tuple[FloatArray, FloatArray, FloatArray]:

@@ -14,7 +14,6 @@ from fedbandits.algorithms.linear.agents import (
     NEWS,
     LinearParameters,
     LinUCBAgents,
-    shares,
     told,
 )
 from fedbandits.arrays import BoolArray, IntArray
@@ -80,7 +79,7 @@ class AsyncLinUCBAgents(LinUCBAgents):
 
     def calling(self) -> BoolArray:
         """Whose fresh data raise det V by more than gamma_up."""
-        return self.models.growth > self._threshold
+        return np.asarray(self.models.growth > self._threshold)
 
 
 class AsyncServer(Stateful):
@@ -91,7 +90,7 @@ class AsyncServer(Stateful):
     never sent rounding errors.
     """
 
-    keeps = ("pool", "known", "known_logdet", "unseen")
+    keeps: ClassVar[tuple[str, ...]] = ("pool", "known", "known_logdet", "unseen")
 
     def __init__(self, parameters: AsyncParameters, n: int, dim: int) -> None:
         self._parameters = parameters
@@ -118,9 +117,11 @@ class AsyncServer(Stateful):
         late = np.flatnonzero(lacking)
         if len(late) == 0:
             return
-        news = (pool - known[late] for pool, known in zip(self.pool, self.known, strict=True))
-        yield Message(NEWS.kind, late, shares(*news, np.arange(len(late)), self._parameters))
-        for pool, known in zip(self.pool, self.known, strict=True):
-            known[late] = pool
+        counted = self._parameters.tells_counts
+        held = self.known.rows(late, counted=counted)
+        pool = self.pool.rows(np.zeros(1, dtype=np.int64), counted=counted)
+        yield Message(NEWS.kind, late, {name: pool[name] - held[name] for name in held})
+        for known, pooled_share in zip(self.known, self.pool, strict=True):
+            known[late] = pooled_share
         self.known_logdet[late] = pooled
         self.unseen[late] = 0

@@ -8,7 +8,7 @@ import numpy as np
 from pydantic import ConfigDict, Field
 from pydantic.dataclasses import dataclass
 
-from fedbandits.algorithms.linear.agents import COLLECT, LinearParameters, shares, told
+from fedbandits.algorithms.linear.agents import COLLECT, told
 from fedbandits.algorithms.linear.async_linucb import AsyncParameters, AsyncServer
 from fedbandits.arrays import (
     BoolArray,
@@ -97,7 +97,7 @@ class AsyncLinUCBAMAgents(Stateful):
     Memory per agent: 3 g^2 + 3 l^2 + 2 g l + O(d) <= 3 d^2 + O(d) numbers.
     """
 
-    keeps = ("common", "local", "crossed", "crossed_all")
+    keeps: ClassVar[tuple[str, ...]] = ("common", "local", "crossed", "crossed_all")
 
     def __init__(self, parameters: AsyncLinUCBAM, problem: Problem, n: int) -> None:
         split = parameters.split(problem)
@@ -131,14 +131,14 @@ class AsyncLinUCBAMAgents(Stateful):
 
     def calling(self) -> BoolArray:
         """Whose fresh data raise the shared block's determinant by more than gamma_up."""
-        return self.common.growth > self._threshold
+        return np.asarray(self.common.growth > self._threshold)
 
     def answer(self, request: Message) -> Message | None:
         """Hand over the shared block's news, or take in others'."""
         who, common = request.who, self.common
         if request.kind == COLLECT.kind:
             common.fresh.moment[who] -= self._explained(who)
-            reply = Message("fresh", who, shares(*common.fresh, who, self._parameters))
+            reply = Message("fresh", who, common.fresh.rows(who, counted=self._parameters.tells_counts))
             common.settle(who)
             self.crossed[who] = 0.0
             return reply
@@ -149,15 +149,14 @@ class AsyncLinUCBAMAgents(Stateful):
         return None
 
     def _indices(self, models: RidgeModels, who: IntArray, arms: FloatArray) -> FloatArray:
-        parameters: LinearParameters = self._parameters
         count = models.base.count[who] + models.fresh.count[who]
-        width = parameters.widths(self._problem, models.dim, models.logdet[who], count)
+        width = self._parameters.widths(self._problem, models.dim, models.logdet[who], count)
         lanes = kernels.as_lanes(arms)
         return kernels.scores_optimistic(models.inverse, models.theta, width, who, lanes)
 
     def _explained(self, who: IntArray) -> FloatArray:
         """(w, g) what the local block explains of the shared block's fresh moment."""
-        return np.einsum("wgl,wl->wg", self.crossed[who], self.local.theta[who])
+        return np.asarray(np.einsum("wgl,wl->wg", self.crossed[who], self.local.theta[who]))
 
     def _alternate(self, who: IntArray) -> None:
         common, local = self.common, self.local

@@ -37,9 +37,7 @@ class DisLinUCB(LinearParameters):
     no bound is claimed.
     """
 
-    threshold: Annotated[float, Field(ge=0)] | Literal["theory", "released", "released-log-t"] = (
-        "theory"
-    )
+    threshold: Annotated[float, Field(ge=0)] | Literal["theory", "released", "released-log-t"] = "theory"
 
     about: ClassVar[About] = About(
         name="dislinucb",

@@ -13,7 +13,6 @@ from fedbandits.algorithms.linear.agents import (
     FRESH,
     POOL,
     LinearParameters,
-    shares,
     told,
 )
 from fedbandits.algorithms.linear.servers import PoolServer
@@ -76,7 +75,7 @@ class FedLinUCBAgents(Stateful):
 
     # between downloads the determinant of `ahead` grows by 1 + a at most, so its rank-one updates stay
     # well-conditioned and need no refresh
-    keeps = (
+    keeps: ClassVar[tuple[str, ...]] = (
         "inverse",
         "theta",
         "logdet",
@@ -116,7 +115,9 @@ class FedLinUCBAgents(Stateful):
             self.ahead_inverse,
             self.ahead_theta,
             self.ahead_logdet,
-            *self.fresh,
+            self.fresh.gram,
+            self.fresh.moment,
+            self.fresh.count,
             who,
             kernels.as_lanes(arms),
             picks,
@@ -125,13 +126,14 @@ class FedLinUCBAgents(Stateful):
 
     def calling(self) -> BoolArray:
         """Whose fresh data would raise det V by more than the factor 1 + a."""
-        return (self.ahead_logdet - self.logdet > self._threshold) & (self.fresh.count > 0)
+        grown = self.ahead_logdet - self.logdet > self._threshold
+        return np.asarray(grown & (self.fresh.count > 0))
 
     def answer(self, request: Message) -> Message | None:
         """Hand over the fresh data, or act on the pool from now on."""
         who = request.who
         if request.kind == COLLECT.kind:
-            reply = Message(FRESH.kind, who, shares(*self.fresh, who, self._parameters))
+            reply = Message(FRESH.kind, who, self.fresh.rows(who, counted=self._parameters.tells_counts))
             self.fresh.clear(who)
             return reply
         if request.kind != POOL.kind:

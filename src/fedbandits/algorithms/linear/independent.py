@@ -62,7 +62,7 @@ class IndependentLinTS:
     )
 
     def agents(self, problem: Problem, n: int, rng: Streams) -> LinTSAgents:
-        """n sampling agents."""
+        """N sampling agents."""
         return LinTSAgents(self, problem, n, rng)
 
     def server(self, problem: Problem, n: int) -> None:
@@ -72,11 +72,9 @@ class IndependentLinTS:
 class LinTSAgents(LinUCBAgents):
     """Agents that act greedily on a draw from their posterior."""
 
-    keeps = ("models", "rng")
+    keeps: ClassVar[tuple[str, ...]] = ("models", "rng")
 
-    def __init__(
-        self, parameters: IndependentLinTS, problem: Problem, n: int, rng: Streams
-    ) -> None:
+    def __init__(self, parameters: IndependentLinTS, problem: Problem, n: int, rng: Streams) -> None:
         super().__init__(LinearParameters(ridge=parameters.ridge), problem, n)
         self._nu = parameters.nu
         self.rng = rng

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 
@@ -18,7 +18,7 @@ Audience = Literal["everybody", "callers"]
 class PoolServer(Stateful):
     """When somebody calls: collect what is new from `collects`, add it to the pool, tell the pool to `tells`."""
 
-    keeps = ("pool",)
+    keeps: ClassVar[tuple[str, ...]] = ("pool",)
 
     def __init__(
         self,
@@ -48,11 +48,6 @@ class PoolServer(Stateful):
         return self._everybody if audience == "everybody" else callers
 
     def _told_to(self, listeners: int) -> dict[str, FloatArray]:
-        arrays = {"gram": self.pool.gram, "moment": self.pool.moment}
-        if self._parameters.tells_counts:
-            arrays["count"] = self.pool.count
+        arrays = self.pool.rows(np.zeros(1, dtype=np.int64), counted=self._parameters.tells_counts)
         # one row shown to everybody: nothing is copied until somebody keeps it
-        return {
-            name: np.broadcast_to(array, (listeners, *array.shape[1:]))
-            for name, array in arrays.items()
-        }
+        return {name: np.broadcast_to(array, (listeners, *array.shape[1:])) for name, array in arrays.items()}
