@@ -37,10 +37,10 @@ class AsyncParameters(LinearParameters):
 class AsyncLinUCB(AsyncParameters):
     """Asynchronous LinUCB (Li & Wang, AISTATS 2022).
 
-    Agent i acts on (A_i, b_i), all it knows; (dA_i, db_i) is the part it has not uploaded. The server keeps the pool A_s
-    and, for each agent j, what of it has not reached j, dA_-j.
+    Agent i acts on (A_i, b_i), all it knows; (dA_i, db_i) is the part it has not uploaded. The server keeps the pool
+    A_s and, for each agent j, what of it has not reached j, dA_-j.
 
-    - upload: agent i calls when det(A_i + lambda I) / det(A_i - dA_i + lambda I) > `gamma_up`, and uploads (dA_i, db_i);
+    - upload: agent i calls when det(A_i + lambda I) / det(A_i - dA_i + lambda I) > `gamma_up`, and sends (dA_i, db_i);
     - download: the server then sends (dA_-j, db_-j) to every agent j with
       det(A_s + lambda I) / det(A_s - dA_-j + lambda I) > `gamma_down`.
 

@@ -62,7 +62,7 @@ class IndependentLinTS:
     )
 
     def agents(self, problem: Problem, n: int, rng: Streams) -> LinTSAgents:
-        """N sampling agents."""
+        """n sampling agents."""
         return LinTSAgents(self, problem, n, rng)
 
     def server(self, problem: Problem, n: int) -> None:

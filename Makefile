@@ -1,0 +1,71 @@
+# On a fresh machine with Python 3.11 or newer and make, `make demo` and `make test` do everything.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip --disable-pip-version-check
+JOBS ?= 2
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test test-slow lint format bench docs experiments wheel-check clean
+
+help: ## show this list
+	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
+
+$(VENV)/pip: constraints.txt
+	$(PYTHON) -c 'import sys; sys.exit("fedbandits needs Python 3.11 or newer; set PYTHON=...") if sys.version_info < (3, 11) else None'
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(PIP) install --quiet --upgrade --constraint constraints.txt pip
+	@touch $@
+
+$(VENV)/installed: $(VENV)/pip pyproject.toml
+	$(PIP) install --quiet --constraint constraints.txt --editable .
+	@touch $@
+
+$(VENV)/developing: $(VENV)/installed
+	$(PIP) install --quiet --constraint constraints.txt --editable '.[dev]'
+	@touch $@
+
+$(VENV)/documenting: $(VENV)/developing
+	$(PIP) install --quiet --constraint constraints.txt --editable '.[docs]'
+	@touch $@
+
+demo: $(VENV)/installed ## compare five algorithms on 50 clients and write a report
+	$(BIN)/fedbandits demo
+
+test: $(VENV)/developing ## the whole suite, a few minutes
+	$(BIN)/python -m pytest -n $(JOBS)
+
+test-slow: $(VENV)/developing ## evidence that takes longer
+	$(BIN)/python -m pytest -m slow
+
+lint: $(VENV)/developing ## formatting, lint and types
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+
+format: $(VENV)/developing ## format and fix what can be fixed
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+bench: $(VENV)/developing ## speed and memory, as ratios within one run
+	$(PIP) install --quiet --constraint constraints.txt '.[peers]' || echo "some peers do not install here; their rows say so"
+	$(BIN)/python -m benchmarks
+
+docs: $(VENV)/documenting ## the documentation, in site/
+	$(BIN)/mkdocs build --strict --quiet
+
+experiments: $(VENV)/installed ## every experiment with its claims
+	@for name in $$($(BIN)/fedbandits list experiments --json | $(BIN)/python -c 'import json, sys; print(*(e["name"] for e in json.load(sys.stdin)))'); do \
+		$(BIN)/fedbandits run $$name --jobs $(JOBS) || exit 1; done
+
+wheel-check: $(VENV)/developing ## build the wheel and use it from a clean environment and an empty directory
+	rm -rf build/wheel && mkdir -p build/wheel/empty
+	$(BIN)/python -m build --wheel --outdir build/wheel . > build/wheel/log
+	$(PYTHON) -m venv build/wheel/venv
+	build/wheel/venv/bin/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt build/wheel/*.whl
+	cd build/wheel/empty && ../venv/bin/fedbandits compare -a dislinucb:threshold=2 -a independent-linucb \
+		-e linear:clients=20,dim=10 --horizon 200 --seeds 2
+
+clean: ## remove everything that was built
+	rm -rf $(VENV) build dist site results .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
