@@ -207,6 +207,28 @@ def store(typingctx: Any, start: Any, offset: Any, value: Any) -> Any:
 
 
 @intrinsic  # type: ignore[untyped-decorator]
+def prefetch(typingctx: Any, start: Any, offset: Any) -> Any:
+    """`prefetch(start, offset)`: ask for the cache line there; harmless wherever it points."""
+    if not (start == ADDRESS and isinstance(offset, types.Integer)):
+        return None
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        base, step = args
+        pointer = builder.gep(base, [context.cast(builder, step, offset, types.intp)])
+        byte = ir.IntType(8).as_pointer()
+        function = cgutils.get_or_insert_function(
+            builder.module,
+            ir.FunctionType(ir.VoidType(), [byte, _INT32, _INT32, _INT32]),
+            "llvm.prefetch.p0",
+        )
+        # For reading, to be kept in all levels, data.
+        builder.call(function, [builder.bitcast(pointer, byte), _INT32(0), _INT32(3), _INT32(1)])
+        return context.get_dummy_value()
+
+    return types.void(start, offset), codegen
+
+
+@intrinsic  # type: ignore[untyped-decorator]
 def muladd(typingctx: Any, a: Any, b: Any, c: Any) -> Any:
     """`a b + c`, scalars being spread; rounded once where the machine has a fused instruction.
 
