@@ -1,4 +1,4 @@
-"""LinUCB as a typical research script writes it: one object per agent, a matrix inverse per step."""
+"""LinUCB as a typical research script has it: one object per agent, one matrix inverse per step."""
 
 from __future__ import annotations
 

@@ -45,23 +45,36 @@ def check_arms(who: IntArray, arms: FloatArray, n: int, dim: int) -> None:
 
 
 def check_feedback(who: IntArray, arms: FloatArray, picks: IntArray, rewards: FloatArray, n: int, dim: int) -> None:
-    """`picks` (w,) are indices of shown arms and `rewards` (w,) are finite, one per agent in `who`."""
+    """`picks` (w,) are indices of shown, finite arms and `rewards` (w,) are finite, one per agent in `who`."""
     check_arms(who, arms, n, dim)
     if picks.shape != who.shape or picks.dtype.kind not in "iu":
         raise ValueError(f"picks must be ({len(who)},) integers, got {_describe(picks)}")
     if len(picks) and (picks.min() < 0 or picks.max() >= arms.shape[1]):
         raise ValueError(f"picks must lie in 0..{arms.shape[1] - 1}, got {picks.min()}..{picks.max()}")
-    if rewards.shape != who.shape:
-        raise ValueError(f"rewards must have shape ({len(who)},), got {_describe(rewards)}")
-    finite = np.isfinite(rewards)
+    if rewards.shape != who.shape or rewards.dtype != np.float64:
+        raise ValueError(f"rewards must be ({len(who)},) float64, got {_describe(rewards)}")
+    check_finite("rewards", who, rewards)
+    check_finite("chosen arms", who, arms[np.arange(len(who)), picks])
+
+
+def check_finite(name: str, who: IntArray, rows: FloatArray) -> None:
+    """Every number of `rows` (w, ...), one row per agent in `who`, is finite."""
+    finite = np.isfinite(rows)
     if not finite.all():
-        raise ValueError(f"rewards of agents {who[~finite][:5].tolist()} are not finite")
+        guilty = who[~finite.reshape(len(who), -1).all(axis=1)]
+        raise ValueError(f"{name} of agents {guilty[:5].tolist()} are not finite")
 
 
-def first_highest(scores: FloatArray) -> IntArray:
+def decided(who: IntArray, picks: IntArray) -> IntArray:
+    """`picks` (w,), unless the kernels left an agent undecided (-1) because a score is not finite."""
+    if len(picks) and picks.min() < 0:
+        raise ValueError(f"arms of agents {who[picks < 0][:5].tolist()} are not finite: they have no score")
+    return picks
+
+
+def first_highest(who: IntArray, scores: FloatArray) -> IntArray:
     """(w, K) scores -> (w,) the index of the highest, the lowest such index on exact ties."""
-    if np.isnan(scores).any():
-        raise ValueError("an arm is not finite: it has no score")
+    check_finite("scores of the arms", who, scores)
     return np.asarray(scores.argmax(axis=1))
 
 

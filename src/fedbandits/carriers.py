@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from fedbandits.arrays import Array, IntArray
+from fedbandits.arrays import Array, BoolArray, IntArray
 from fedbandits.ledger import Ledger
 from fedbandits.protocol import Agents, Message, Server
 from fedbandits.wire import Direction, Wire, WireError
@@ -24,17 +24,32 @@ class Carrier(ABC):
     def __init__(self, ledger: Ledger, wire: Wire) -> None:
         self.ledger = ledger
         self.wire = wire
+        self.reachable: BoolArray | None = None
+        """(n,) who can be reached at the moment; None for everybody."""
 
     def carry(self, request: Message) -> Message:
-        """Deliver `request`; the reply's `who` are those who answered (nobody, if no answer was due)."""
+        """Deliver `request` to whoever can be reached, and return what they answer.
+
+        The reply's `who` are those who were reached; it carries arrays only if an answer was due.
+        """
         self.wire.check(request, "down")
+        request = self._reaching(request)
+        if len(request.who) == 0:
+            return Message(request.kind, request.who)
         self.ledger.record(request, "down", self.wire)
         reply = self._deliver(request)
         if reply is None:
-            return Message(request.kind, request.who[:0])
+            return Message(request.kind, request.who)
         self.wire.check(reply, "up")
         self.ledger.record(reply, "up", self.wire)
         return reply
+
+    def _reaching(self, request: Message) -> Message:
+        if self.reachable is None or self.reachable[request.who].all():
+            return request
+        reached = self.reachable[request.who]
+        arrays = {name: array[reached] for name, array in request.arrays.items()}
+        return Message(request.kind, request.who[reached], arrays)
 
     @abstractmethod
     def _deliver(self, request: Message) -> Message | None: ...

@@ -57,7 +57,8 @@ class Inbox:
 
 
 Conversation = Generator[Message, Message, None]
-"""Yields requests; is resumed with a message whose `who` are those who answered, in request order."""
+"""Yields requests; is resumed with a message whose `who` are those of the addressees who were reached, in request
+order. It carries arrays if an answer was due and anybody was reached."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +75,8 @@ class Problem:
     """Upper bound S on the norm of the unknown parameter."""
     shared: int | None = None
     """How many leading coordinates of the parameter all agents have in common (None: all of them)."""
+    clusters: tuple[int, ...] | None = None
+    """Which agents are alike, for oracles alone: everybody else has to find out."""
     network: nx.Graph[int] | None = None
     """Who can talk to whom, for algorithms without a server."""
 

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, ClassVar, cast
 
 import numpy as np
+from threadpoolctl import threadpool_limits
 
 from fedbandits.arrays import Array, State
 from fedbandits.carriers import InProcess, hold
@@ -14,7 +16,7 @@ from fedbandits.catalogue import ConfigError
 from fedbandits.environments.contract import Environment
 from fedbandits.ledger import DIRECTIONS, UNITS, Ledger
 from fedbandits.network.relay import Relay
-from fedbandits.protocol import Agents, Algorithm, Peers
+from fedbandits.protocol import Agents, Algorithm, Peers, Population, Server
 from fedbandits.state import Stateful
 from fedbandits.streams import Streams
 from fedbandits.trace import Trace
@@ -83,6 +85,8 @@ class Simulation(Stateful):
         world_seed, agent_seed = np.random.SeedSequence(seed).spawn(2)
         self.world = environment.world(horizon, world_seed)
         problem = self.world.problem
+        if network is not None:
+            problem = replace(problem, network=network)
         n = problem.agents
         self.agents = algorithm.agents(problem, n, Streams(agent_seed, n))
         self.server = algorithm.server(problem, n)
@@ -92,6 +96,10 @@ class Simulation(Stateful):
             if network is None:
                 raise ConfigError(
                     f"{algorithm.about.name} talks on a graph: give network=, a networkx graph of {n} nodes"
+                )
+            if network.number_of_nodes() != n:
+                raise ConfigError(
+                    f"network: must have one node for each of {n} agents (got {network.number_of_nodes()})"
                 )
             self._relay: Relay | None = Relay(network, ttl, self.ledger, says)
         else:
@@ -112,11 +120,13 @@ class Simulation(Stateful):
         start = int(self.at)
         end = self.horizon if steps is None else min(self.horizon, start + steps)
         began = told = time.perf_counter()
-        for step in range(start, end):
-            self._step(step)
-            if progress is not None and time.perf_counter() - told > _PROGRESS_SECONDS:
-                progress(step + 1)
-                told = time.perf_counter()
+        # matrices here are small: a second thread only waits, and runs in parallel processes would fight for cores
+        with threadpool_limits(limits=1, user_api="blas"):
+            for step in range(start, end):
+                self._step(step)
+                if progress is not None and time.perf_counter() - told > _PROGRESS_SECONDS:
+                    progress(step + 1)
+                    told = time.perf_counter()
         self._seconds += time.perf_counter() - began
         if progress is not None:
             progress(end)
@@ -136,31 +146,41 @@ class Simulation(Stateful):
 
     def state(self) -> State:
         """A snapshot of the run, the agents and the server."""
-        parts = {"agents": self.agents.state()}
-        if self.server is not None:
-            parts["server"] = self.server.state()
-        if self._relay is not None:
-            parts["relay"] = self._relay.state()
-        nested = {f"{part}.{name}": array for part in parts for name, array in parts[part].items()}
+        nested = {
+            f"{part}.{name}": array for part, holder in self._parts().items() for name, array in holder.state().items()
+        }
         return super().state() | nested
 
     def load(self, state: Mapping[str, Array]) -> None:
         """Continue the run that `state` was taken from, under the same algorithm, environment and seed."""
-        held = _by_part(state)
         before = self.state()
         try:
-            self._load(held)
+            self._load(state)
         except Exception:
-            self._load(_by_part(before))
+            self._load(before)
             raise
 
-    def _load(self, held: Mapping[str, Mapping[str, Array]]) -> None:
-        self.agents.load(held["agents"])
-        if self.server is not None:
-            self.server.load(held["server"])
-        if self._relay is not None:
-            self._relay.load(held["relay"])
+    def _load(self, state: Mapping[str, Array]) -> None:
+        parts = self._parts()
+        held: dict[str, dict[str, Array]] = {part: {} for part in ("", *parts)}
+        for name, array in state.items():
+            part, dot, rest = name.partition(".")
+            if dot and part in parts:
+                held[part][rest] = array
+            else:
+                held[""][name] = array
+        for part, holder in parts.items():
+            holder.load(held[part])
         super().load(held[""])
+
+    def _parts(self) -> dict[str, Population | Server | Relay]:
+        """What keeps a state of its own beside the run's."""
+        parts: dict[str, Population | Server | Relay | None] = {
+            "agents": self.agents,
+            "server": self.server,
+            "relay": self._relay,
+        }
+        return {name: part for name, part in parts.items() if part is not None}
 
     def _step(self, step: int) -> None:
         turn = self.world.turn(step)
@@ -170,7 +190,10 @@ class Simulation(Stateful):
         if self._relay is not None:
             self._relay.round(cast(Peers, self.agents), turn.who, step)
         elif self.server is not None:
+            self._carrier.reachable = turn.reachable
             calling = cast(Agents, self.agents).calling()
+            if turn.reachable is not None:
+                calling &= turn.reachable
             hold(self.server, np.flatnonzero(calling), self._carrier)
         self.regret[step] = outcome.regrets.sum()
         self.reward[step] = outcome.rewards.sum()
@@ -179,14 +202,3 @@ class Simulation(Stateful):
         self.counts[step] = self.ledger.counts
         self.by_agent[turn.who] += outcome.regrets
         self.at[...] = step + 1
-
-
-def _by_part(state: Mapping[str, Array]) -> dict[str, dict[str, Array]]:
-    held: dict[str, dict[str, Array]] = {"": {}, "agents": {}, "server": {}, "relay": {}}
-    for name, array in state.items():
-        part, dot, rest = name.partition(".")
-        if dot and part in held:
-            held[part][rest] = array
-        else:
-            held[""][name] = array
-    return held

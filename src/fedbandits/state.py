@@ -15,7 +15,7 @@ class Stateful:
 
     `state` copies them out under dotted names (`"model.theta"`); `load` copies a snapshot back in
     place and changes nothing unless all of it fits. What grows while an object lives is kept in an
-    array that `load` may replace: such names are listed in `resizes` and exempt from the shape check.
+    array that `load` may replace: such names are listed in `resizes` and may change their lengths.
     """
 
     keeps: ClassVar[tuple[str, ...]] = ()
@@ -33,6 +33,13 @@ class Stateful:
         check_state({name: state[name] for name in state if name not in grown}, fixed)
         if missing := sorted(grown - state.keys()):
             raise ValueError(f"the snapshot lacks {', '.join(missing)}")
+        for name in grown:
+            given, held = state[name], own[name]
+            if given.dtype != held.dtype or given.ndim != held.ndim:
+                raise ValueError(
+                    f"the snapshot's {name} is {given.dtype} of {given.ndim} dimensions, "
+                    f"this object needs {held.dtype} of {held.ndim}"
+                )
         self._take(state, "")
 
     def _arrays(self, prefix: str = "") -> State:

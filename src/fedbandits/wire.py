@@ -168,7 +168,12 @@ class Wire:
             count = shape[0] * (shape[0] + 1) // 2 if packed else _product(shape)
             dtype = np.dtype(_TYPES[code])
             flat = np.frombuffer(reader.take(count * dtype.itemsize), dtype)
-            arrays[name] = _unpack(flat, shape[0]) if packed else flat.reshape(shape).copy()
+            if dtype == np.bool_ and (flat.view(np.uint8) > 1).any():
+                raise WireError(f"field {name!r} holds bytes that are neither true nor false")
+            try:
+                arrays[name] = _unpack(flat, shape[0]) if packed else flat.reshape(shape).copy()
+            except ValueError:  # more dimensions, or an empty array of larger ones, than numpy can hold
+                raise WireError(f"field {name!r} has an impossible shape of {ndim} dimensions") from None
         reader.end()
         return kind, arrays
 
@@ -213,6 +218,8 @@ class _Reader:
 
 
 def _text(text: str) -> bytes:
+    if not text.isascii():
+        raise WireError(f"the name {text[:20]!r} is not ASCII")
     data = text.encode("ascii")
     if len(data) > 255:
         raise WireError(f"the name {text[:20]}... is longer than 255 characters")

@@ -41,8 +41,7 @@ class Population:
     def copy(self) -> Population:
         other = object.__new__(Population)
         other.__dict__ = {
-            key: value.copy() if isinstance(value, np.ndarray) else value
-            for key, value in self.__dict__.items()
+            key: value.copy() if isinstance(value, np.ndarray) else value for key, value in self.__dict__.items()
         }
         return other
 
@@ -71,17 +70,13 @@ def test_scores_and_picks_follow_the_formula(seed: int, d: int, arms: int, w: in
     p = Population(seed, 6, d, seen=3)
     who, width, lanes = p.awake(w), p.rng.uniform(0, 3, w), p.lanes(w, arms)
     scores = kernels.scores_optimistic(p.inverse, p.theta, width, who, lanes)
-    np.testing.assert_allclose(
-        scores, expected_scores(p, width, who, lanes), rtol=1e-11, atol=1e-11
-    )
+    np.testing.assert_allclose(scores, expected_scores(p, width, who, lanes), rtol=1e-11, atol=1e-11)
     picks = kernels.pick_optimistic(p.inverse, p.theta, width, who, lanes)
     assert picks.dtype == np.int64
     np.testing.assert_array_equal(picks, scores.argmax(1))
     greedy = kernels.pick_greedy(p.theta[who], lanes)
     np.testing.assert_array_equal(greedy, np.einsum("wd,wdk->wk", p.theta[who], lanes).argmax(1))
-    np.testing.assert_array_equal(
-        kernels.chosen(lanes, picks), np.array([lanes[a, :, k] for a, k in enumerate(picks)])
-    )
+    np.testing.assert_array_equal(kernels.chosen(lanes, picks), np.array([lanes[a, :, k] for a, k in enumerate(picks)]))
 
 
 @modest
@@ -102,20 +97,18 @@ def test_equal_arms_tie_and_the_lowest_index_wins(seed: int, d: int, arms: int) 
 
 
 @pytest.mark.parametrize("arms", [1, 3, 4, 9, 20])
-def test_nan_never_wins(arms: int) -> None:
+@pytest.mark.parametrize("flaw", [np.nan, np.inf, -np.inf])
+def test_an_arm_that_is_not_finite_leaves_its_agent_undecided(arms: int, flaw: float) -> None:
     p = Population(0, 1, 5, seen=2)
     who, width = np.array([0]), np.array([1.0])
-    for good in range(arms):
-        lanes = np.full((1, 5, arms), np.nan)
-        lanes[0, :, good] = 1.0
-        assert kernels.pick_optimistic(p.inverse, p.theta, width, who, lanes)[0] == good
-        assert kernels.pick_greedy(p.theta, lanes)[0] == good
-    nothing = np.full((1, 5, arms), np.nan)
-    picks = kernels.pick_optimistic(p.inverse, p.theta, width, who, nothing)
-    assert picks[0] == -1
-    with pytest.raises(IndexError):
-        kernels.chosen(nothing, picks)
-    assert kernels.pick_greedy(np.full((1, 5), -np.inf), np.ones((1, 5, arms)))[0] == 0
+    for bad in range(arms):
+        lanes = p.lanes(1, arms)
+        lanes[0, 2, bad] = flaw
+        picks = kernels.pick_optimistic(p.inverse, p.theta, width, who, lanes)
+        assert picks[0] == -1
+        assert kernels.pick_greedy(p.theta, lanes)[0] == -1
+        with pytest.raises(IndexError):
+            kernels.chosen(lanes, picks)
     # A broken model must show, too, even if the mean is fine.
     broken = np.full_like(p.inverse, np.nan)
     assert kernels.pick_optimistic(broken, p.theta, width, who, p.lanes(1, arms))[0] == -1
@@ -131,7 +124,8 @@ def test_as_lanes_is_a_view_where_it_can_be() -> None:
         rng.standard_normal((3, 7, 4)).astype(np.float32),
     ):
         lanes = kernels.as_lanes(arms)
-        assert lanes.flags.c_contiguous and lanes.dtype == np.float64
+        assert lanes.flags.c_contiguous
+        assert lanes.dtype == np.float64
         np.testing.assert_array_equal(lanes, arms.transpose(0, 2, 1))
         p = Population(1, 3, 4, seen=3)
         who, width = np.arange(3), np.ones(3)
@@ -139,6 +133,18 @@ def test_as_lanes_is_a_view_where_it_can_be() -> None:
             kernels.scores_optimistic(p.inverse, p.theta, width, who, lanes),
             expected_scores(p, width, who, arms.transpose(0, 2, 1).astype(float)),
         )
+
+
+@pytest.mark.parametrize("shape", [(0,), (1,), (3, 5), (7, 20, 20), (100, 20, 20)])
+def test_aligned_arrays_begin_at_a_cache_line(shape: tuple[int, ...]) -> None:
+    kept = [kernels.aligned(shape) for _ in range(5)]
+    for array in kept:
+        assert array.ctypes.data % 64 == 0
+        assert array.flags.c_contiguous
+        assert array.flags.writeable
+        assert array.shape == shape
+        assert array.dtype == np.float64
+        assert not array.any()
 
 
 @pytest.mark.parametrize("d", [1, 3, 6, 20])
@@ -156,12 +162,8 @@ def test_many_updates_stay_with_a_fresh_factorisation(d: int) -> None:
     for i in range(n):
         full = p.gram[i] + ridge * np.eye(d)
         factor = scipy.linalg.cho_factor(full, lower=True)
-        np.testing.assert_allclose(
-            p.inverse[i], scipy.linalg.cho_solve(factor, np.eye(d)), rtol=0, atol=1e-8
-        )
-        np.testing.assert_allclose(
-            p.theta[i], scipy.linalg.cho_solve(factor, p.moment[i]), rtol=0, atol=1e-8
-        )
+        np.testing.assert_allclose(p.inverse[i], scipy.linalg.cho_solve(factor, np.eye(d)), rtol=0, atol=1e-8)
+        np.testing.assert_allclose(p.theta[i], scipy.linalg.cho_solve(factor, p.moment[i]), rtol=0, atol=1e-8)
         assert abs(p.logdet[i] - np.linalg.slogdet(full)[1]) < 1e-8
         assert abs(total_gain[i] - p.logdet[i] + d * np.log(ridge)) < 1e-8
         assert np.array_equal(p.inverse[i], p.inverse[i].T)
@@ -180,9 +182,7 @@ def test_one_update_follows_the_formula(seed: int, d: int, w: int) -> None:
     for a, i in enumerate(who):
         u = before.inverse[i] @ x[a]
         q = x[a] @ u
-        np.testing.assert_allclose(
-            p.inverse[i], before.inverse[i] - np.outer(u, u) / (1 + q), atol=1e-12
-        )
+        np.testing.assert_allclose(p.inverse[i], before.inverse[i] - np.outer(u, u) / (1 + q), atol=1e-12)
         error = y[a] - before.theta[i] @ x[a]
         np.testing.assert_allclose(p.theta[i], before.theta[i] + u * error / (1 + q), atol=1e-12)
         np.testing.assert_allclose(gain[a], np.log1p(q), rtol=1e-12)
@@ -236,9 +236,7 @@ def test_batch_and_one_by_one_agree_to_the_bit(seed: int, d: int, arms: int) -> 
         # Once within the population, once as a population of one.
         for arrays, me in ((alone.arrays(), who[a : a + 1]), (single[i], nobody)):
             row, b = lanes[a : a + 1].copy(), slice(a, a + 1)
-            assert np.array_equal(
-                kernels.scores_optimistic(*arrays[:2], width[b], me, row), scores[b]
-            )
+            assert np.array_equal(kernels.scores_optimistic(*arrays[:2], width[b], me, row), scores[b])
             assert np.array_equal(kernels.pick_optimistic(*arrays[:2], width[b], me, row), picks[b])
             assert np.array_equal(kernels.observe(*arrays, me, row, picks[b], y[b]), gain[b])
             one = kernels.sample_gaussian(arrays[1], arrays[0], me, 0.3, z[b])
@@ -265,9 +263,7 @@ def test_factorise_agrees_with_lapack(seed: int, d: int, ridge: float) -> None:
         factor = scipy.linalg.cho_factor(full, lower=True)
         expected = scipy.linalg.cho_solve(factor, np.eye(d))
         np.testing.assert_allclose(inverse[i], expected, rtol=1e-9, atol=1e-11 / ridge)
-        np.testing.assert_allclose(
-            theta[i], scipy.linalg.cho_solve(factor, p.moment[i]), rtol=1e-8, atol=1e-11
-        )
+        np.testing.assert_allclose(theta[i], scipy.linalg.cho_solve(factor, p.moment[i]), rtol=1e-8, atol=1e-11)
         np.testing.assert_allclose(logdet[i], np.linalg.slogdet(full)[1], rtol=1e-10, atol=1e-10)
 
 
@@ -385,5 +381,6 @@ def test_a_second_process_loads_the_compiled_code(tmp_path: Path) -> None:
         ).stdout.split()
         for _ in range(2)
     ]
-    assert outputs[0][0] == "0" and outputs[1][0] == "2"
+    assert outputs[0][0] == "0"
+    assert outputs[1][0] == "2"
     assert outputs[0][1:] == outputs[1][1:]

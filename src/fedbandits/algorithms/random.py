@@ -8,7 +8,7 @@ import numpy as np
 from pydantic import ConfigDict
 from pydantic.dataclasses import dataclass
 
-from fedbandits.arrays import BoolArray, FloatArray, IntArray, check_arms, check_feedback
+from fedbandits.arrays import BoolArray, FloatArray, IntArray, check_arms, check_feedback, check_finite
 from fedbandits.catalogue import About
 from fedbandits.protocol import Message, Problem
 from fedbandits.state import Stateful
@@ -50,6 +50,7 @@ class RandomAgents(Stateful):
     def choose(self, who: IntArray, arms: FloatArray) -> IntArray:
         """A uniformly random arm for each agent in `who`."""
         check_arms(who, arms, self._n, self._dim)
+        check_finite("arms", who, arms)
         return np.asarray(self.rng.uniform(who) * arms.shape[1], dtype=np.float64).astype(np.int64)
 
     def learn(self, who: IntArray, arms: FloatArray, picks: IntArray, rewards: FloatArray) -> None:

@@ -12,6 +12,7 @@ import numpy as np
 
 from fedbandits.arrays import FloatArray, IntArray
 from fedbandits.linalg.jit import jit
+from fedbandits.linalg.kernels import aligned
 
 Spread = Literal["sphere", "decaying"]
 """Directions uniform on the unit sphere, or Gaussian with coordinate variances (d - j)/d, j = 0..d-1,
@@ -27,7 +28,8 @@ class FreshArms:
 
     def draw(self, who: IntArray, theta: FloatArray, rng: np.random.Generator) -> tuple[FloatArray, FloatArray]:
         """For awake agents `who` (B, w): lanes (B, w, d, K) and their mean rewards (B, w, K)."""
-        lanes = rng.standard_normal((*who.shape, len(self._scale), self._arms))
+        lanes = aligned((*who.shape, len(self._scale), self._arms))
+        rng.standard_normal(out=lanes)
         means = np.empty((*who.shape, self._arms))
         _finish_fresh(lanes, self._scale, theta, who, means)
         return lanes, means
@@ -48,7 +50,7 @@ class PoolArms:
         if self._theta is not theta:
             self._theta, self._values = theta, theta @ self.pool.T
         uniforms = rng.random((*who.shape, self._arms))
-        lanes = np.empty((*who.shape, self.pool.shape[1], self._arms))
+        lanes = aligned((*who.shape, self.pool.shape[1], self._arms))
         means = np.empty((*who.shape, self._arms))
         _show(uniforms, self.pool, self._values, who, lanes, means)
         return lanes, means

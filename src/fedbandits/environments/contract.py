@@ -13,7 +13,7 @@ from typing import ClassVar, Protocol
 
 import numpy as np
 
-from fedbandits.arrays import FloatArray, IntArray
+from fedbandits.arrays import BoolArray, FloatArray, IntArray
 from fedbandits.protocol import Problem
 
 
@@ -29,10 +29,11 @@ class AboutEnvironment:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Turn:
-    """One step: `who` (w,) are awake and see `arms` (w, K, d)."""
+    """One step: `who` (w,) are awake and see `arms` (w, K, d); `reachable` (n,) can be talked to (None: everybody)."""
 
     who: IntArray
     arms: FloatArray
+    reachable: BoolArray | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -53,6 +54,11 @@ class World(Protocol):
 
     def pay(self, step: int, picks: IntArray) -> Outcome:
         """The outcome of `picks` (w,) in `step`."""
+
+
+def parts_of(seed: np.random.SeedSequence, count: int) -> list[np.random.SeedSequence]:
+    """`count` independent seeds; unlike `seed.spawn`, the same ones at every call."""
+    return [np.random.SeedSequence(seed.entropy, spawn_key=(*seed.spawn_key, part)) for part in range(count)]
 
 
 class Environment(Protocol):

@@ -6,6 +6,7 @@ mean rewards; an environment only says how the parameters are drawn.
 
 from __future__ import annotations
 
+from copy import copy
 from dataclasses import replace
 from typing import Annotated, ClassVar
 
@@ -16,7 +17,7 @@ from pydantic.dataclasses import dataclass
 from fedbandits.arrays import FloatArray, IntArray
 from fedbandits.environments import schedules
 from fedbandits.environments.arms import FreshArms, PoolArms, Spread
-from fedbandits.environments.contract import AboutEnvironment, Outcome, Turn
+from fedbandits.environments.contract import AboutEnvironment, Outcome, Turn, World
 from fedbandits.environments.schedules import Schedule
 from fedbandits.protocol import Problem
 
@@ -28,7 +29,8 @@ class LinearWorld:
     """Mean reward <theta_i, x>, Gaussian noise, one noise value for each decision (t, i).
 
     `theta` is (n, d), or (1, d) when all agents share it. Block b of steps is drawn from a generator of its own,
-    so any step can be visited at any time.
+    so any step can be visited at any time. `presence` (n,) is the chance that an agent is there in a step at all: whoever
+    is not neither decides nor can be reached.
     """
 
     def __init__(
@@ -38,27 +40,41 @@ class LinearWorld:
         source: FreshArms | PoolArms,
         schedule: Schedule,
         seed: np.random.SeedSequence,
+        presence: FloatArray | None = None,
     ) -> None:
         self.problem = problem
         self.theta = theta
         self._source = source
         self._schedule = schedule
         self._seed = seed
+        self._presence = presence
         awake = schedules.awake_per_step(schedule, problem.agents)
         self._steps = max(1, _BLOCK // (awake * problem.arms * problem.dim))
         self._block = -1
 
+    def with_parameters(self, theta: FloatArray) -> LinearWorld:
+        """The same arms, noise and presence under other parameters."""
+        return LinearWorld(self.problem, theta, copy(self._source), self._schedule, self._seed, self._presence)
+
     def turn(self, step: int) -> Turn:
         """Who is awake, and what they see; see `World`."""
         at = self._seek(step)
-        return Turn(self._who[at], self._lanes[at].transpose(0, 2, 1))
+        who, lanes = self._who[at], self._lanes[at]
+        if self._presence is None:
+            return Turn(who, lanes.transpose(0, 2, 1))
+        there = self._there[at]
+        shown = there[who]
+        return Turn(who[shown], lanes[shown].transpose(0, 2, 1), reachable=there)
 
     def pay(self, step: int, picks: IntArray) -> Outcome:
         """Rewards and pseudo-regrets; see `World`."""
         at = self._seek(step)
-        means = self._means[at]
+        means, noise = self._means[at], self._noise[at]
+        if self._presence is not None:
+            shown = self._there[at][self._who[at]]
+            means, noise = means[shown], noise[shown]
         earned = means[np.arange(len(means)), picks]
-        return Outcome(earned + self._noise[at], means.max(axis=1) - earned)
+        return Outcome(earned + noise, means.max(axis=1) - earned)
 
     def _seek(self, step: int) -> int:
         block, at = divmod(step, self._steps)
@@ -69,6 +85,8 @@ class LinearWorld:
             self._who = schedules.draw(self._schedule, self.problem.agents, block * self._steps, self._steps, rng)
             self._noise = self.problem.noise * rng.standard_normal(self._who.shape)
             self._lanes, self._means = self._source.draw(self._who, self.theta, rng)
+            if self._presence is not None:
+                self._there = rng.random((self._steps, self.problem.agents)) < self._presence
             self._block = block
         return at
 
@@ -78,7 +96,9 @@ class Linear:
     """All agents share one parameter, uniform on the unit sphere.
 
     Each awake agent sees `arms` arms of dimension `dim` and unit norm: fresh at every turn, or drawn without
-    replacement from a fixed pool of `pool`. Rewards carry Gaussian noise of standard deviation `noise`.
+    replacement from a fixed pool of `pool`. Rewards carry Gaussian noise of standard deviation `noise`. A share
+    `stragglers` of the agents, chosen at random, is there in a step only with probability `presence`; the others always
+    are.
     """
 
     clients: Annotated[int, Field(ge=1)] = 50
@@ -88,6 +108,8 @@ class Linear:
     noise: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.1
     spread: Spread = "sphere"
     schedule: Schedule = "all"
+    stragglers: Annotated[float, Field(ge=0, le=1)] = 0.0
+    presence: Annotated[float, Field(gt=0, le=1)] = 0.1
 
     about: ClassVar[AboutEnvironment] = AboutEnvironment(
         name="linear",
@@ -104,17 +126,26 @@ class Linear:
             )
         return self
 
-    def world(self, horizon: int, seed: np.random.SeedSequence) -> LinearWorld:
+    def world(self, horizon: int, seed: np.random.SeedSequence) -> World:
         """The instance that `seed` stands for."""
         instance, turns = seed.spawn(2)
         rng = np.random.default_rng(instance)
         theta = self._parameters(rng)
-        source = (
-            FreshArms(self.arms, self.dim, self.spread)
-            if self.pool is None
-            else PoolArms(self.arms, self.pool, self.dim, self.spread, rng)
-        )
-        return LinearWorld(self._problem(horizon), theta, source, self.schedule, turns)
+        problem = self._problem(horizon)
+        return LinearWorld(problem, theta, self._source(rng), self.schedule, turns, self._presence(rng))
+
+    def _source(self, rng: np.random.Generator) -> FreshArms | PoolArms:
+        if self.pool is None:
+            return FreshArms(self.arms, self.dim, self.spread)
+        return PoolArms(self.arms, self.pool, self.dim, self.spread, rng)
+
+    def _presence(self, rng: np.random.Generator) -> FloatArray | None:
+        if self.stragglers == 0:
+            return None
+        late = rng.permutation(self.clients)[: round(self.stragglers * self.clients)]
+        presence = np.ones(self.clients)
+        presence[late] = self.presence
+        return presence
 
     def _problem(self, horizon: int) -> Problem:
         return Problem(

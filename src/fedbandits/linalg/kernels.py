@@ -13,19 +13,51 @@ Within one agent, equal arms get equal scores wherever they stand.
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 from numpy.typing import NDArray
 
 from fedbandits.linalg.jit import jit
-from fedbandits.linalg.simd import add, address, load, mul, muladd, root, store, target, total, zero
+from fedbandits.linalg.simd import (
+    Address,
+    Value,
+    add,
+    address,
+    load,
+    mul,
+    muladd,
+    root,
+    store,
+    target,
+    total,
+    zero,
+)
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 
+def aligned(shape: tuple[int, ...]) -> Floats:
+    """Zeros that begin at a cache line.
+
+    Any array will do for the kernels, but `numpy.zeros` is apt to begin a quarter of a line late,
+    and registers that straddle two lines cost about a tenth of the time.
+    """
+    size = math.prod(shape)
+    buffer = np.zeros(size + 8)
+    late = buffer.__array_interface__["data"][0] % 64 // 8
+    return buffer[(8 - late) % 8 :][:size].reshape(shape)
+
+
 def as_lanes(arms: Floats) -> Floats:
     """The (w, d, K) buffer behind `arms` (w, K, d): a view if that is C-contiguous, else a copy."""
-    return np.ascontiguousarray(arms.transpose(0, 2, 1), dtype=np.float64)
+    lanes = arms.transpose(0, 2, 1)
+    if lanes.flags.c_contiguous and lanes.dtype == np.float64:
+        return lanes
+    copy = aligned(lanes.shape)
+    copy[:] = lanes
+    return copy
 
 
 # --- checks: addresses are unchecked, so nothing may pass here that lies outside an array
@@ -59,9 +91,11 @@ def _check_model(inverse: Floats, theta: Floats, d: int) -> None:
 def _registers(left: int, size: int) -> int:
     """Registers of the next tile when `left` of `size` >= 4 numbers remain.
 
-    Three are best; a last tile is moved back to overlap its predecessor rather than be cut. A tile
+    Five are best; a last tile is moved back to overlap its predecessor rather than be cut. A tile
     of one waits for its own sums and takes as long as a tile of two, hence 16 = 8 + 8, not 12 + 4.
     """
+    if size >= 20 and left > 16:
+        return 5
     if size >= 12 and (left > 16 or 8 < left <= 12):
         return 3
     if size >= 8 and left > 4:
@@ -70,7 +104,9 @@ def _registers(left: int, size: int) -> int:
 
 
 @jit
-def _combine_tile(none, weights, step, rows, pitch, count, out):  # type: ignore[no-untyped-def]
+def _combine_tile(
+    none: Value, weights: Address, step: int, rows: Address, pitch: int, count: int, out: Address
+) -> None:
     """Write sum_j weights[step j] rows[j] over the columns that `none` spans."""
     # Two sums, because one alone would wait for its own last product.
     even = none
@@ -86,12 +122,11 @@ def _combine_tile(none, weights, step, rows, pitch, count, out):  # type: ignore
 
 
 @jit
-def _combine(weights, step, rows, pitch, count, size, out):  # type: ignore[no-untyped-def]
+def _combine(weights: Address, step: int, rows: Address, pitch: int, count: int, size: int, out: Address) -> None:
     """out[c] = sum_{j < count} weights[step j] rows[pitch j + c] for c < size, size >= 4."""
     c = 0
     while c < size:
-        left = size - c
-        registers = 5 if size >= 20 and left > 16 else _registers(left, size)
+        registers = _registers(size - c, size)
         c = min(c, size - 4 * registers)
         columns = address(rows, c)
         o = address(out, c)
@@ -110,11 +145,64 @@ def _combine(weights, step, rows, pitch, count, size, out):  # type: ignore[no-u
 
 
 @jit
-def _score_tile(none, inverse, theta, width, lanes, stride, d, out):  # type: ignore[no-untyped-def]
+def _score_by_two(
+    none: Value,
+    inverse: Address,
+    theta: Address,
+    width: float,
+    lanes: Address,
+    stride: int,
+    d: int,
+    out: Address,
+) -> None:
     """Write <theta, x> + width sqrt(x' V x) for as many arms as `none` has lanes.
 
-    By symmetry x' V x = 2 sum_i x_i (sum_{j<i} V_ij x_j + V_ii x_i / 2): half of V is read, four
-    rows at a time. Rows that do not fill a group of four come first, where they are shortest.
+    By symmetry x' V x = 2 sum_i x_i (V_ii x_i / 2 + sum_{j<i} V_ij x_j): half of V is read, two
+    rows at a time. A row that does not fill a pair comes first, where it is shortest.
+    """
+    square = none
+    mean = none
+    if d % 2 == 1:
+        x = load(none, lanes, 0)
+        square = mul(x, mul(0.5 * load(0.0, inverse, 0), x))
+        mean = mul(load(0.0, theta, 0), x)
+    for i in range(d % 2, d, 2):
+        row0 = address(inverse, i * d)
+        row1 = address(row0, d)
+        here = address(lanes, i * stride)
+        x = load(none, here, 0)
+        s0 = mul(0.5 * load(0.0, row0, i), x)
+        mean = muladd(load(0.0, theta, i), x, mean)
+        x = load(none, here, stride)
+        s1 = mul(0.5 * load(0.0, row1, i + 1), x)
+        mean = muladd(load(0.0, theta, i + 1), x, mean)
+        here = lanes
+        for j in range(i):
+            x = load(none, here, 0)
+            s0 = muladd(load(0.0, row0, j), x, s0)
+            s1 = muladd(load(0.0, row1, j), x, s1)
+            here = address(here, stride)
+        x = load(none, here, 0)
+        s1 = muladd(load(0.0, row1, i), x, s1)
+        square = muladd(x, s0, square)
+        square = muladd(load(none, here, stride), s1, square)
+    store(out, 0, muladd(width, root(mul(2.0, square)), mean))
+
+
+@jit
+def _score_by_four(
+    none: Value,
+    inverse: Address,
+    theta: Address,
+    width: float,
+    lanes: Address,
+    stride: int,
+    d: int,
+    out: Address,
+) -> None:
+    """`_score_by_two` four rows at a time, for tiles too narrow to fill the machine with two.
+
+    Each lane sees the same operations in the same order, hence the same bits.
     """
     square = none
     mean = none
@@ -170,25 +258,29 @@ def _score_tile(none, inverse, theta, width, lanes, stride, d, out):  # type: ig
 
 
 @jit
-def _score_agent(inverse, theta, width, lanes, d, arms, out):  # type: ignore[no-untyped-def]
+def _score_agent(
+    inverse: Address, theta: Address, width: float, lanes: Address, d: int, arms: int, out: Address
+) -> None:
     """Scores of `arms` >= 4 arms of one agent."""
     k = 0
     while k < arms:
-        size = _registers(arms - k, arms)
-        k = min(k, arms - 4 * size)
+        registers = _registers(arms - k, arms)
+        k = min(k, arms - 4 * registers)
         x = address(lanes, k)
         o = address(out, k)
-        if size == 3:
-            _score_tile(zero(3), inverse, theta, width, x, arms, d, o)
-        elif size == 2:
-            _score_tile(zero(2), inverse, theta, width, x, arms, d, o)
+        if registers == 5:
+            _score_by_two(zero(5), inverse, theta, width, x, arms, d, o)
+        elif registers == 3:
+            _score_by_four(zero(3), inverse, theta, width, x, arms, d, o)
+        elif registers == 2:
+            _score_by_four(zero(2), inverse, theta, width, x, arms, d, o)
         else:
-            _score_tile(zero(1), inverse, theta, width, x, arms, d, o)
-        k += 4 * size
+            _score_by_four(zero(1), inverse, theta, width, x, arms, d, o)
+        k += 4 * registers
 
 
 @jit
-def _pad(lanes, d, arms, out):  # type: ignore[no-untyped-def]
+def _pad(lanes: Address, d: int, arms: int, out: Address) -> None:
     """Widen fewer than four arms to four, the new ones being zero (as `out` is at first)."""
     for i in range(d):
         for k in range(arms):
@@ -196,24 +288,31 @@ def _pad(lanes, d, arms, out):  # type: ignore[no-untyped-def]
 
 
 @jit
-def _first_best(row, arms):  # type: ignore[no-untyped-def]
-    """Index of the greatest number, the lowest among equals; -1 if all are NaN."""
+def _first_best(row: Address, arms: int) -> int:
+    """Index of the greatest number, the lowest among equals; -1 if any of them is not finite."""
     best = -np.inf
     pick = -1
     for k in range(arms):
         score = load(0.0, row, k)
+        if not abs(score) < np.inf:
+            return -1
         if score > best:
             best = score
             pick = k
-    if pick < 0:
-        for k in range(arms - 1, -1, -1):
-            if load(0.0, row, k) == -np.inf:
-                pick = k
     return pick
 
 
 @jit
-def _score_one(inverse, theta, width, lanes, d, arms, padded, row):  # type: ignore[no-untyped-def]
+def _score_one(
+    inverse: Address,
+    theta: Address,
+    width: float,
+    lanes: Address,
+    d: int,
+    arms: int,
+    padded: Address,
+    row: Address,
+) -> None:
     if arms < 4:
         _pad(lanes, d, arms, padded)
         _score_agent(inverse, theta, width, padded, d, 4, row)
@@ -275,9 +374,7 @@ def _check_choice(inverse: Floats, theta: Floats, width: Floats, who: Ints, lane
 
 
 @jit
-def scores_optimistic(
-    inverse: Floats, theta: Floats, width: Floats, who: Ints, lanes: Floats
-) -> Floats:
+def scores_optimistic(inverse: Floats, theta: Floats, width: Floats, who: Ints, lanes: Floats) -> Floats:
     """Optimistic scores <theta_i, x_k> + width_a sqrt(max(x_k' V_i x_k, 0)), i = who_a.
 
     Shapes: inverse V (n, d, d) symmetric, of which the lower triangle is read; theta (n, d); width
@@ -291,13 +388,11 @@ def scores_optimistic(
 
 
 @jit
-def pick_optimistic(
-    inverse: Floats, theta: Floats, width: Floats, who: Ints, lanes: Floats
-) -> Ints:
+def pick_optimistic(inverse: Floats, theta: Floats, width: Floats, who: Ints, lanes: Floats) -> Ints:
     """The arm of greatest optimistic score of each awake agent; arguments of `scores_optimistic`.
 
-    Among equal scores the lowest index wins. A NaN never wins: an agent all of whose scores are
-    NaN gets -1, which `chosen` and `observe` refuse. Returns (w,).
+    Among equal scores the lowest index wins. An agent with a score that is not finite gets
+    -1, which `chosen` and `observe` refuse. Returns (w,).
     """
     _check_choice(inverse, theta, width, who, lanes)
     w, d, arms = lanes.shape
@@ -324,7 +419,7 @@ def _greedy_into(theta_rows: Floats, lanes: Floats, padded: Floats, row: Floats,
 
 @jit
 def pick_greedy(theta_rows: Floats, lanes: Floats) -> Ints:
-    """The arm of greatest mean, argmax_k <theta_rows_a, x_k>; ties and NaN as `pick_optimistic`.
+    """The arm of greatest mean, argmax_k <theta_rows_a, x_k>; ties and non-finite scores as `pick_optimistic`.
 
     Shapes: theta_rows (w, d), lanes (w, d, K). Returns (w,).
     """
@@ -340,7 +435,7 @@ def pick_greedy(theta_rows: Floats, lanes: Floats) -> Ints:
 
 
 @jit
-def _gather(lanes, d, arms, pick, out):  # type: ignore[no-untyped-def]
+def _gather(lanes: Address, d: int, arms: int, pick: int, out: Address) -> None:
     for i in range(d):
         store(out, i, load(0.0, lanes, i * arms + pick))
 
@@ -364,20 +459,20 @@ def chosen(lanes: Floats, picks: Ints) -> Floats:
 
 
 @jit
-def _dot(a, b, d):  # type: ignore[no-untyped-def]
+def _dot(a: Address, b: Address, d: int) -> float:
     none = zero(1)
     both = none
     whole = d - d % 4
     for i in range(0, whole, 4):
         both = muladd(load(none, a, i), load(none, b, i), both)
-    result = total(both)
+    result: float = total(both)
     for i in range(whole, d):
         result = muladd(load(0.0, a, i), load(0.0, b, i), result)
     return result
 
 
 @jit
-def _product(matrix, x, d, out):  # type: ignore[no-untyped-def]
+def _product(matrix: Address, x: Address, d: int, out: Address) -> None:
     """out = M x for a symmetric M, whose rows serve as its columns."""
     if d < 4:
         for c in range(d):
@@ -387,7 +482,7 @@ def _product(matrix, x, d, out):  # type: ignore[no-untyped-def]
 
 
 @jit
-def _axpy(scale, x, y, d):  # type: ignore[no-untyped-def]
+def _axpy(scale: float, x: Address, y: Address, d: int) -> None:
     """y += scale x, the last and perhaps overlapping register being read before any is written."""
     none = zero(1)
     if d < 4:
@@ -401,7 +496,7 @@ def _axpy(scale, x, y, d):  # type: ignore[no-untyped-def]
 
 
 @jit
-def _add_outer_tile(none, sign, x, columns, d, matrix):  # type: ignore[no-untyped-def]
+def _add_outer_tile(none: Value, sign: float, x: Address, columns: Address, d: int, matrix: Address) -> None:
     right = mul(sign, load(none, columns, 0))
     for i in range(d):
         store(matrix, 0, muladd(load(0.0, x, i), right, load(none, matrix, 0)))
@@ -409,7 +504,7 @@ def _add_outer_tile(none, sign, x, columns, d, matrix):  # type: ignore[no-untyp
 
 
 @jit
-def _add_outer(sign, x, d, matrix, last):  # type: ignore[no-untyped-def]
+def _add_outer(sign: float, x: Address, d: int, matrix: Address, last: Address) -> None:
     """M += sign x x', sign = 1 or -1, with room for four numbers at `last`.
 
     Entry (i, j) is rounded as (j, i) is, so that symmetry is kept to the bit.
@@ -446,7 +541,7 @@ def _add_outer(sign, x, d, matrix, last):  # type: ignore[no-untyped-def]
 
 
 @jit
-def _update(inverse, theta, x, y, d, u, last):  # type: ignore[no-untyped-def]
+def _update(inverse: Address, theta: Address, x: Address, y: float, d: int, u: Address, last: Address) -> float:
     """Sherman-Morrison for one agent; returns q = x' V x before the update."""
     _product(inverse, x, d, u)
     q = _dot(u, x, d)
@@ -483,9 +578,7 @@ def _rank_one_into(
 
 
 @jit
-def rank_one(
-    inverse: Floats, theta: Floats, logdet: Floats, who: Ints, x: Floats, y: Floats
-) -> Floats:
+def rank_one(inverse: Floats, theta: Floats, logdet: Floats, who: Ints, x: Floats, y: Floats) -> Floats:
     """Sherman-Morrison: learn the pair (x_a, y_a) at agent i = who_a, in place.
 
     With u = V_i x and q = x' u: V_i -= u u' / (1 + q), theta_i += u (y - <theta_i, x>) / (1 + q)
@@ -519,9 +612,7 @@ def _accumulate_into(
 
 
 @jit
-def accumulate(
-    gram: Floats, moment: Floats, count: Floats, who: Ints, x: Floats, y: Floats
-) -> None:
+def accumulate(gram: Floats, moment: Floats, count: Floats, who: Ints, x: Floats, y: Floats) -> None:
     """Add to the sums of agent i = who_a, in place: gram_i += x x', moment_i += y x, count_i += 1.
 
     Shapes: gram (n, d, d), moment (n, d), count (n,), who (w,), x (w, d), y (w,).
@@ -593,9 +684,7 @@ def observe(
     _check_who(n, who)
     _check_picks(arms, picks)
     gain = np.empty(w)
-    _observe_into(
-        inverse, theta, logdet, gram, moment, count, who, lanes, picks, y, np.empty(2 * d + 4), gain
-    )
+    _observe_into(inverse, theta, logdet, gram, moment, count, who, lanes, picks, y, np.empty(2 * d + 4), gain)
     return gain
 
 
@@ -603,7 +692,7 @@ def observe(
 
 
 @jit
-def _load_upper(matrix, ridge, d, upper, pitch):  # type: ignore[no-untyped-def]
+def _load_upper(matrix: Address, ridge: float, d: int, upper: Address, pitch: int) -> None:
     """Upper triangle of the symmetric M + ridge I, of which the lower triangle is read."""
     for j in range(d):
         for i in range(j):
@@ -612,7 +701,7 @@ def _load_upper(matrix, ridge, d, upper, pitch):  # type: ignore[no-untyped-def]
 
 
 @jit
-def _cholesky(upper, d, pitch, work):  # type: ignore[no-untyped-def]
+def _cholesky(upper: Address, d: int, pitch: int, work: Address) -> bool:
     """In place: the upper triangle of M becomes U with U' U = M; False unless M > 0 and finite.
 
     What is left of the diagonal is scratch. Rows are `pitch` apart, a multiple of four.
@@ -633,7 +722,7 @@ def _cholesky(upper, d, pitch, work):  # type: ignore[no-untyped-def]
 
 
 @jit
-def _invert_factor(upper, d, pitch, lower):  # type: ignore[no-untyped-def]
+def _invert_factor(upper: Address, d: int, pitch: int, lower: Address) -> None:
     """lower = (U')^-1, with zeros right of the diagonal."""
     none = zero(1)
     for k in range(d):
@@ -649,7 +738,7 @@ def _invert_factor(upper, d, pitch, lower):  # type: ignore[no-untyped-def]
 
 
 @jit
-def _gram_of_factor(lower, d, pitch, work, out):  # type: ignore[no-untyped-def]
+def _gram_of_factor(lower: Address, d: int, pitch: int, work: Address, out: Address) -> None:
     """out = W' W for the lower triangular W, both triangles from the same numbers."""
     for i in range(d):
         rows = address(lower, i * pitch)
@@ -661,7 +750,7 @@ def _gram_of_factor(lower, d, pitch, work, out):  # type: ignore[no-untyped-def]
 
 
 @jit
-def _logdet(upper, d, pitch):  # type: ignore[no-untyped-def]
+def _logdet(upper: Address, d: int, pitch: int) -> float:
     result = 0.0
     for k in range(d):
         result += np.log(load(0.0, upper, k * pitch + k))
@@ -712,9 +801,7 @@ def _factorise_into(
 
 
 @jit
-def _factorise(
-    gram: Floats, moment: Floats, ridge: float
-) -> tuple[int, tuple[Floats, Floats, Floats]]:
+def _factorise(gram: Floats, moment: Floats, ridge: float) -> tuple[int, tuple[Floats, Floats, Floats]]:
     m, d = moment.shape
     pitch = _pitch(d)
     inverse = np.empty((m, d, d))
@@ -722,9 +809,7 @@ def _factorise(
     logdet = np.empty(m)
     upper = np.zeros(d * pitch)
     lower = np.zeros(d * pitch)
-    failed = _factorise_into(
-        gram, moment, ridge, upper, lower, np.zeros(2 * pitch), inverse, theta, logdet
-    )
+    failed = _factorise_into(gram, moment, ridge, upper, lower, np.zeros(2 * pitch), inverse, theta, logdet)
     return failed, (inverse, theta, logdet)
 
 
@@ -761,6 +846,7 @@ def _sample_into(
     work: Floats,
     out: Floats,
 ) -> int:
+    """Position in `who` of the first agent that cannot be factorised, or -1."""
     w, d = z.shape
     pitch = _pitch(d)
     u = target(upper, 0)
@@ -769,7 +855,7 @@ def _sample_into(
         i = who[a]
         _load_upper(address(inverse, i * d * d), 0.0, d, u, pitch)
         if not _cholesky(u, d, pitch, s):
-            return i
+            return a
         for k in range(d):
             row = address(u, k * pitch)
             for c in range(k - k % 4, k):
@@ -785,9 +871,7 @@ def _sample_into(
 
 
 @jit
-def _sample_gaussian(
-    theta: Floats, inverse: Floats, who: Ints, scale: float, z: Floats
-) -> tuple[int, Floats]:
+def _sample_gaussian(theta: Floats, inverse: Floats, who: Ints, scale: float, z: Floats) -> tuple[int, Floats]:
     w, d = z.shape
     _check_model(inverse, theta, d)
     if who.shape[0] != w:
@@ -805,7 +889,7 @@ def _check_square(gram: Floats) -> None:
 
 
 def factorise(gram: Floats, moment: Floats, ridge: float) -> tuple[Floats, Floats, Floats]:
-    """Ridge regressions from their sums: with A = gram_i + ridge I = L L' (Cholesky), for each i
+    """Ridge regressions from their sums, by Cholesky: A = gram_i + ridge I = L L' for each i.
 
     A^-1 = L^-T L^-1 (symmetric to the bit), theta = L^-T L^-1 moment_i, log det A = 2 sum log L_kk.
 
@@ -843,5 +927,5 @@ def sample_gaussian(theta: Floats, inverse: Floats, who: Ints, scale: float, z: 
     """
     failed, sample = _sample_gaussian(theta, inverse, who, float(scale), z)
     if failed >= 0:
-        raise ValueError(f"agent {failed}: inverse is not positive definite, or not finite")
+        raise ValueError(f"agent {who[failed]}: inverse is not positive definite, or not finite")
     return sample

@@ -27,7 +27,7 @@ class Statistics(Stateful):
     keeps: ClassVar[tuple[str, ...]] = ("gram", "moment", "count")
 
     def __init__(self, n: int, dim: int) -> None:
-        self.gram = np.zeros((n, dim, dim))
+        self.gram = kernels.aligned((n, dim, dim))
         self.moment = np.zeros((n, dim))
         self.count = np.zeros(n)
 
@@ -43,6 +43,11 @@ class Statistics(Stateful):
         """Forget everything about `who`."""
         for array in self:
             array[who] = 0.0
+
+    def observe(self, who: IntArray, arms: FloatArray, picks: IntArray, rewards: FloatArray) -> None:
+        """Add one observation for each of `who`."""
+        chosen = kernels.chosen(kernels.as_lanes(arms), picks)
+        kernels.accumulate(self.gram, self.moment, self.count, who, chosen, rewards)
 
     def merge(self, who: IntArray, gram: FloatArray, moment: FloatArray, count: FloatArray) -> None:
         """Add one share for each of `who`, distinct agents."""
@@ -66,7 +71,7 @@ class RidgeModels(Stateful):
         self.ridge = ridge
         self.base = Statistics(n, dim)
         self.fresh = Statistics(n, dim)
-        self.inverse = np.zeros((n, dim, dim))
+        self.inverse = kernels.aligned((n, dim, dim))
         self.inverse[:, np.arange(dim), np.arange(dim)] = 1.0 / ridge
         self.theta = np.zeros((n, dim))
         self.logdet = np.full(n, dim * np.log(ridge))

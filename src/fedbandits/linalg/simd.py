@@ -13,17 +13,23 @@ checked against their size: the caller has to.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeAlias, cast
 
 from llvmlite import ir
 from numba.core import cgutils, types
 from numba.core.datamodel import models
 from numba.extending import intrinsic, register_model
 
+Address: TypeAlias = Any
+"""In annotations: what `address` and `target` return."""
+
+Value: TypeAlias = Any
+"""In annotations: Lanes, or a scalar."""
+
 REGISTER = 4
 """Doubles per register."""
 
-ADDRESS = types.CPointer(types.float64)
+ADDRESS = types.CPointer(types.float64)  # type: ignore[no-untyped-call]
 """Type of what `address` returns."""
 
 _DOUBLE = ir.DoubleType()
@@ -31,7 +37,7 @@ _VECTOR = ir.VectorType(_DOUBLE, REGISTER)
 _INT32 = ir.IntType(32)
 
 
-class Lanes(types.Type):  # type: ignore[misc]
+class Lanes(types.Type):
     """Type of a value of `registers` times four doubles."""
 
     def __init__(self, registers: int) -> None:
@@ -40,18 +46,19 @@ class Lanes(types.Type):  # type: ignore[misc]
 
 
 @register_model(Lanes)
-class _LanesModel(models.PrimitiveModel):  # type: ignore[misc]
+class _LanesModel(models.PrimitiveModel):
     def __init__(self, manager: Any, kind: Lanes) -> None:
-        super().__init__(manager, kind, ir.LiteralStructType([_VECTOR] * kind.registers))
+        backend = ir.LiteralStructType([_VECTOR] * kind.registers)
+        super().__init__(manager, kind, backend)  # type: ignore[no-untyped-call]
+
+
+def _inside(typing: Callable[..., Any]) -> Callable[..., Any]:
+    """`intrinsic`, whose result takes the arguments of `typing` but for the first."""
+    return cast(Callable[..., Any], intrinsic(typing))
 
 
 def _is_array(kind: Any) -> bool:
-    return (
-        isinstance(kind, types.Array)
-        and kind.layout == "C"
-        and kind.dtype == types.float64
-        and kind.aligned
-    )
+    return isinstance(kind, types.Array) and kind.layout == "C" and kind.dtype == types.float64 and kind.aligned
 
 
 def _is_value(kind: Any) -> bool:
@@ -98,9 +105,7 @@ def _pointers(builder: Any, start: Any, offset: Any, kind: Any) -> Any:
         yield builder.bitcast(builder.gep(start, [place]), _ir_type(kind).as_pointer())
 
 
-def _elementwise(
-    emit: Callable[..., Any], *kinds: Any
-) -> tuple[Any, Callable[[Any, Any, Any, Any], Any]] | None:
+def _elementwise(emit: Callable[..., Any], *kinds: Any) -> tuple[Any, Callable[[Any, Any, Any, Any], Any]] | None:
     """Typing and code of a function of Lanes and scalars, applied register by register."""
     if not all(_is_value(kind) for kind in kinds):
         return None
@@ -110,10 +115,7 @@ def _elementwise(
     result = wide.pop() if wide else types.float64
 
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        operands = [
-            _registers(builder, kind, arg, result)
-            for kind, arg in zip(signature.args, args, strict=True)
-        ]
+        operands = [_registers(builder, kind, arg, result) for kind, arg in zip(signature.args, args, strict=True)]
         done = [emit(builder, _ir_type(result), *each) for each in zip(*operands, strict=True)]
         return _pack(builder, result, done)
 
@@ -122,13 +124,14 @@ def _elementwise(
 
 def _call(builder: Any, name: str, kind: ir.Type, *args: Any) -> Any:
     suffix = "v4f64" if kind == _VECTOR else "f64"
-    function = cgutils.get_or_insert_function(
-        builder.module, ir.FunctionType(kind, [kind] * len(args)), f"llvm.{name}.{suffix}"
+    form = ir.FunctionType(kind, [kind] * len(args))
+    function = cgutils.get_or_insert_function(  # type: ignore[no-untyped-call]
+        builder.module, form, f"llvm.{name}.{suffix}"
     )
     return builder.call(function, args)
 
 
-@intrinsic  # type: ignore[untyped-decorator]
+@_inside
 def zero(typingctx: Any, registers: Any) -> Any:
     """`zero(m)`: zeros of type Lanes(m), for a literal m; also the model for `load`."""
     if not isinstance(registers, types.IntegerLiteral):
@@ -157,7 +160,7 @@ def _address(array: Any, offset: Any, writable: bool) -> Any:
     return ADDRESS(array, offset), codegen
 
 
-@intrinsic  # type: ignore[untyped-decorator]
+@_inside
 def address(typingctx: Any, array: Any, offset: Any) -> Any:
     """`address(array, offset)`: of the double at flat `offset` of an array, or after an address.
 
@@ -167,13 +170,13 @@ def address(typingctx: Any, array: Any, offset: Any) -> Any:
     return _address(array, offset, writable=False)
 
 
-@intrinsic  # type: ignore[untyped-decorator]
+@_inside
 def target(typingctx: Any, array: Any, offset: Any) -> Any:
     """`address(array, offset)` for writing: refuses a read-only array."""
     return _address(array, offset, writable=True)
 
 
-@intrinsic  # type: ignore[untyped-decorator]
+@_inside
 def load(typingctx: Any, like: Any, start: Any, offset: Any) -> Any:
     """`load(like, start, offset)`: what lies `offset` after `start`, of the type of `like`."""
     if not (_is_value(like) and start == ADDRESS and isinstance(offset, types.Integer)):
@@ -188,7 +191,7 @@ def load(typingctx: Any, like: Any, start: Any, offset: Any) -> Any:
     return like(like, start, offset), codegen
 
 
-@intrinsic  # type: ignore[untyped-decorator]
+@_inside
 def store(typingctx: Any, start: Any, offset: Any, value: Any) -> Any:
     """`store(start, offset, value)`: write the lanes, or the scalar, `offset` after `start`."""
     if not (_is_value(value) and start == ADDRESS and isinstance(offset, types.Integer)):
@@ -206,29 +209,7 @@ def store(typingctx: Any, start: Any, offset: Any, value: Any) -> Any:
     return types.void(start, offset, value), codegen
 
 
-@intrinsic  # type: ignore[untyped-decorator]
-def prefetch(typingctx: Any, start: Any, offset: Any) -> Any:
-    """`prefetch(start, offset)`: ask for the cache line there; harmless wherever it points."""
-    if not (start == ADDRESS and isinstance(offset, types.Integer)):
-        return None
-
-    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        base, step = args
-        pointer = builder.gep(base, [context.cast(builder, step, offset, types.intp)])
-        byte = ir.IntType(8).as_pointer()
-        function = cgutils.get_or_insert_function(
-            builder.module,
-            ir.FunctionType(ir.VoidType(), [byte, _INT32, _INT32, _INT32]),
-            "llvm.prefetch.p0",
-        )
-        # For reading, to be kept in all levels, data.
-        builder.call(function, [builder.bitcast(pointer, byte), _INT32(0), _INT32(3), _INT32(1)])
-        return context.get_dummy_value()
-
-    return types.void(start, offset), codegen
-
-
-@intrinsic  # type: ignore[untyped-decorator]
+@_inside
 def muladd(typingctx: Any, a: Any, b: Any, c: Any) -> Any:
     """`a b + c`, scalars being spread; rounded once where the machine has a fused instruction.
 
@@ -243,20 +224,20 @@ def muladd(typingctx: Any, a: Any, b: Any, c: Any) -> Any:
     )
 
 
-@intrinsic  # type: ignore[untyped-decorator]
+@_inside
 def mul(typingctx: Any, a: Any, b: Any) -> Any:
     """`a b`, scalars being spread."""
     # A flag of its own keeps the product from the caller's `reassoc`.
     return _elementwise(lambda builder, kind, x, y: builder.fmul(x, y, flags=("nsz",)), a, b)
 
 
-@intrinsic  # type: ignore[untyped-decorator]
+@_inside
 def add(typingctx: Any, a: Any, b: Any) -> Any:
     """`a + b`, scalars being spread."""
     return _elementwise(lambda builder, kind, x, y: builder.fadd(x, y, flags=("nsz",)), a, b)
 
 
-@intrinsic  # type: ignore[untyped-decorator]
+@_inside
 def root(typingctx: Any, a: Any) -> Any:
     """Square root, that of a negative number (a rounded zero) being zero and of NaN being NaN."""
 
@@ -268,7 +249,7 @@ def root(typingctx: Any, a: Any) -> Any:
     return _elementwise(emit, a)
 
 
-@intrinsic  # type: ignore[untyped-decorator]
+@_inside
 def total(typingctx: Any, a: Any) -> Any:
     """Sum of all lanes, in a fixed order: registers first, then (0 + 2) + (1 + 3)."""
     if not isinstance(a, Lanes):

@@ -85,11 +85,21 @@ class Relay:
         return kept
 
     def load(self, state: Mapping[str, Array]) -> None:
-        """Take up the messages that were under way."""
+        """Take up the messages that were under way; raises before anything has changed."""
+        left = {name: array.copy() for name, array in state.items()}
         flight = []
-        for at in range(int(state["flying"])):
+        for at in range(int(_pop(left, "flying"))):
             prefix = f"{at}.array."
-            arrays = {name.removeprefix(prefix): array for name, array in state.items() if name.startswith(prefix)}
-            kind = state[f"{at}.kind"].tobytes().decode()
-            flight.append((int(state[f"{at}.born"]), Message(kind, state[f"{at}.who"], arrays)))
+            arrays = {name.removeprefix(prefix): left.pop(name) for name in state if name.startswith(prefix)}
+            message = Message(_pop(left, f"{at}.kind").tobytes().decode(), _pop(left, f"{at}.who"), arrays)
+            self._wire.check(message, "peer")
+            flight.append((int(_pop(left, f"{at}.born")), message))
+        if left:
+            raise ValueError(f"the snapshot holds unknown {', '.join(sorted(left))}")
         self._flight = flight
+
+
+def _pop(state: State, name: str) -> Array:
+    if name not in state:
+        raise ValueError(f"the snapshot lacks {name}")
+    return state.pop(name)

@@ -9,7 +9,7 @@ from pydantic import ConfigDict, Field
 from pydantic.dataclasses import dataclass
 
 from fedbandits.algorithms.linear.width import Width, widths
-from fedbandits.arrays import BoolArray, FloatArray, IntArray, check_arms, check_feedback
+from fedbandits.arrays import BoolArray, FloatArray, IntArray, check_arms, check_feedback, decided
 from fedbandits.linalg.ridge import RidgeModels
 from fedbandits.protocol import Message, Problem
 from fedbandits.state import Stateful
@@ -75,7 +75,7 @@ class LinUCBAgents(Stateful):
         check_arms(who, arms, len(models), models.dim)
         count = models.base.count[who] + models.fresh.count[who]
         width = self._parameters.widths(self._problem, models.dim, models.logdet[who], count)
-        return models.choose(who, arms, width)
+        return decided(who, models.choose(who, arms, width))
 
     def learn(self, who: IntArray, arms: FloatArray, picks: IntArray, rewards: FloatArray) -> None:
         """One observation per agent in `who`."""
@@ -93,11 +93,10 @@ class LinUCBAgents(Stateful):
             reply = Message(FRESH.kind, who, models.fresh.rows(who, counted=self._parameters.tells_counts))
             models.settle(who)
             return reply
-        gram, moment, count = told(request)
         if request.kind == POOL.kind:
-            models.replace(who, gram, moment, count)
+            models.replace(who, *told(request))
         elif request.kind == NEWS.kind:
-            models.absorb(who, gram, moment, count)
+            models.absorb(who, *told(request))
         else:
             raise WireError(f"linear agents do not understand {request.kind!r}")
         return None

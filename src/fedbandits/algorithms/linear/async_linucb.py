@@ -73,7 +73,7 @@ class AsyncLinUCB(AsyncParameters):
 class AsyncLinUCBAgents(LinUCBAgents):
     """LinUCB agents that call when what they have not uploaded makes the determinant grow by gamma_up."""
 
-    def __init__(self, parameters: AsyncLinUCB, problem: Problem, n: int) -> None:
+    def __init__(self, parameters: AsyncParameters, problem: Problem, n: int) -> None:
         super().__init__(parameters, problem, n)
         self._threshold = np.log(parameters.gamma_up)
 
@@ -105,6 +105,8 @@ class AsyncServer(Stateful):
         if len(callers) == 0:
             return
         fresh = yield Message(COLLECT.kind, callers)
+        if len(fresh.who) == 0:
+            return
         ridge = self._parameters.ridge
         self.pool.merge(np.zeros(1, dtype=np.int64), *(share.sum(axis=0) for share in told(fresh)))
         self.known.merge(fresh.who, *told(fresh))
@@ -120,8 +122,8 @@ class AsyncServer(Stateful):
         counted = self._parameters.tells_counts
         held = self.known.rows(late, counted=counted)
         pool = self.pool.rows(np.zeros(1, dtype=np.int64), counted=counted)
-        yield Message(NEWS.kind, late, {name: pool[name] - held[name] for name in held})
+        reached = yield Message(NEWS.kind, late, {name: pool[name] - held[name] for name in held})
         for known, pooled_share in zip(self.known, self.pool, strict=True):
-            known[late] = pooled_share
-        self.known_logdet[late] = pooled
-        self.unseen[late] = 0
+            known[reached.who] = pooled_share
+        self.known_logdet[reached.who] = pooled
+        self.unseen[reached.who] = 0

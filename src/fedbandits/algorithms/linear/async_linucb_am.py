@@ -113,10 +113,9 @@ class AsyncLinUCBAMAgents(Stateful):
     def choose(self, who: IntArray, arms: FloatArray) -> IntArray:
         """The arm with the largest sum of both blocks' optimistic indices."""
         check_arms(who, arms, len(self.common), self._problem.dim)
-        return first_highest(
-            self._indices(self.common, who, arms[:, :, : self._split])
-            + self._indices(self.local, who, arms[:, :, self._split :])
-        )
+        common = self._indices(self.common, who, arms[:, :, : self._split])
+        local = self._indices(self.local, who, arms[:, :, self._split :])
+        return first_highest(who, common + local)
 
     def learn(self, who: IntArray, arms: FloatArray, picks: IntArray, rewards: FloatArray) -> None:
         """One observation per agent in `who`, then alternate between the blocks."""

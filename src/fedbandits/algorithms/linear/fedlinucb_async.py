@@ -16,7 +16,7 @@ from fedbandits.algorithms.linear.agents import (
     told,
 )
 from fedbandits.algorithms.linear.servers import PoolServer
-from fedbandits.arrays import BoolArray, FloatArray, IntArray, check_arms, check_feedback
+from fedbandits.arrays import BoolArray, FloatArray, IntArray, check_arms, check_feedback, decided
 from fedbandits.catalogue import About
 from fedbandits.linalg import kernels
 from fedbandits.linalg.ridge import Statistics, solve
@@ -106,7 +106,7 @@ class FedLinUCBAgents(Stateful):
         dim = self.theta.shape[1]
         width = self._parameters.widths(self._problem, dim, self.logdet[who], self.count[who])
         lanes = kernels.as_lanes(arms)
-        return kernels.pick_optimistic(self.inverse, self.theta, width, who, lanes)
+        return decided(who, kernels.pick_optimistic(self.inverse, self.theta, width, who, lanes))
 
     def learn(self, who: IntArray, arms: FloatArray, picks: IntArray, rewards: FloatArray) -> None:
         """One observation per agent in `who`, put aside until the next call."""

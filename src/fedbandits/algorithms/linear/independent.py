@@ -8,7 +8,7 @@ from pydantic import ConfigDict, Field
 from pydantic.dataclasses import dataclass
 
 from fedbandits.algorithms.linear.agents import LinearParameters, LinUCBAgents
-from fedbandits.arrays import FloatArray, IntArray, check_arms
+from fedbandits.arrays import FloatArray, IntArray, check_arms, check_finite
 from fedbandits.catalogue import About
 from fedbandits.linalg import kernels
 from fedbandits.protocol import Problem
@@ -83,6 +83,7 @@ class LinTSAgents(LinUCBAgents):
         """The best arm under one draw of the parameter for each agent in `who`."""
         models = self.models
         check_arms(who, arms, len(models), models.dim)
+        check_finite("arms", who, arms)  # before the streams move on
         normals = self.rng.normal(who, models.dim)
         drawn = kernels.sample_gaussian(models.theta, models.inverse, who, self._nu, normals)
         return kernels.pick_greedy(drawn, kernels.as_lanes(arms))

@@ -40,6 +40,8 @@ class PoolServer(Stateful):
         if len(callers) == 0:
             return
         fresh = yield Message(COLLECT.kind, self._audience(self._collects, callers))
+        if len(fresh.who) == 0:
+            return
         self.pool.merge(np.zeros(1, dtype=np.int64), *(share.sum(axis=0) for share in told(fresh)))
         listeners = self._audience(self._tells, callers)
         yield Message(POOL.kind, listeners, self._told_to(len(listeners)))
