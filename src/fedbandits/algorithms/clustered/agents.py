@@ -1,0 +1,139 @@
+"""Agents that learn in clusters: explore, watch their trigger, hand over their own data, take in their cluster's."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import numpy as np
+
+from fedbandits.algorithms.linear.agents import COLLECT, LinearParameters, LinUCBAgents
+from fedbandits.arrays import BoolArray, FloatArray, IntArray, check_arms, check_finite
+from fedbandits.linalg.ridge import Statistics
+from fedbandits.protocol import Message, Problem
+from fedbandits.streams import Streams
+from fedbandits.wire import Field, Utterance, WireError, matrix, vector
+
+_OWN = (matrix("gram"), vector("moment"))
+
+REPORT = Utterance("report", "down")
+"""The server's signal: tell me what you have observed, for the test."""
+ASK_LEVEL = Utterance("level", "down")
+"""The server's signal: how far has your trigger come?"""
+LEVEL = Utterance("level", "up", (Field("level"),))
+OWN = Utterance("own", "up", (*_OWN, Field("level", optional=True)))
+"""An agent's own observations, never what it received."""
+SHARE = Utterance("share", "down", (*_OWN, Field("alarm")))
+"""The sum of what the members of a cluster have just handed over, and the trigger level to call at."""
+TOTAL = Utterance("total", "down", (*_OWN, Field("alarm")))
+"""The sum of all own observations of a cluster's members, in place of what the agent had received."""
+ALARM = Utterance("alarm", "down", (Field("alarm"),))
+"""The trigger level to call at from now on."""
+
+
+class ClusterAgents(LinUCBAgents):
+    """LinUCB agents that first explore, then call when Delta t * log-determinant growth reaches their alarm.
+
+    The level of agent i is Delta t_i log(det V_i / det(V_i - Delta V_i)) over its own observations since it was last
+    served. During its first `explore` turns it plays uniformly random arms and calls only at the end of them.
+    `aside` keeps a second set of its own statistics: what it sent and the cluster's answer will contain
+    (`IncrementAgents`), or what it has not sent yet (`TotalAgents`).
+    """
+
+    keeps: ClassVar[tuple[str, ...]] = ("models", "rng", "aside", "alarm", "turns", "met")
+
+    def __init__(
+        self, parameters: LinearParameters, problem: Problem, n: int, rng: Streams, *, explore: int, alarm: float
+    ) -> None:
+        super().__init__(parameters, problem, n)
+        self._explore = explore
+        self.rng = rng
+        self.aside = Statistics(n, problem.dim)
+        self.alarm = np.full(n, alarm)
+        self.turns = np.zeros(n, dtype=np.int64)
+        self.met = np.full(n, explore == 0)
+        """(n,) whether the server has asked for the agent's observations, so that exploration need not be announced."""
+
+    def choose(self, who: IntArray, arms: FloatArray) -> IntArray:
+        """A random arm while exploring, the optimistic one afterwards."""
+        exploring = self.turns[who] < self._explore
+        if not exploring.any():
+            return super().choose(who, arms)
+        check_arms(who, arms, len(self.models), self.models.dim)
+        check_finite("arms", who, arms)  # before the streams move on
+        drawn = (self.rng.uniform(who) * arms.shape[1]).astype(np.int64)
+        return drawn if exploring.all() else np.where(exploring, drawn, super().choose(who, arms))
+
+    def learn(self, who: IntArray, arms: FloatArray, picks: IntArray, rewards: FloatArray) -> None:
+        """One observation per agent in `who`."""
+        super().learn(who, arms, picks, rewards)
+        self.turns[who] += 1
+
+    def level(self) -> FloatArray:
+        """(n,) how far each agent's trigger has come."""
+        return self.models.fresh.count * self.models.growth
+
+    def calling(self) -> BoolArray:
+        """Who has explored enough and was not asked yet, or whose level has reached its alarm."""
+        due = np.where(self.met, self.level() >= self.alarm, True)
+        return np.asarray(due & (self.turns >= self._explore) & (self.models.fresh.count > 0))
+
+    def answer(self, request: Message) -> Message | None:
+        """What all clustered agents understand: asking for the level, setting the alarm."""
+        who = request.who
+        if request.kind == ASK_LEVEL.kind:
+            return Message(LEVEL.kind, who, {"level": self.level()[who]})
+        if request.kind == ALARM.kind:
+            self.alarm[who] = request.arrays["alarm"]
+            return None
+        raise WireError(f"clustered agents do not understand {request.kind!r}")
+
+
+class IncrementAgents(ClusterAgents):
+    """Share increments: a service adds what the other members observed since they were last served."""
+
+    def answer(self, request: Message) -> Message | None:
+        """Report for the test, hand over for a service, take in its result."""
+        models, who = self.models, request.who
+        if request.kind == REPORT.kind:
+            self.met[who] = True
+            return Message(OWN.kind, who, models.fresh.rows(who, counted=False))
+        if request.kind == COLLECT.kind:
+            reply = Message(OWN.kind, who, models.fresh.rows(who, counted=False))
+            self.aside.merge(who, models.fresh.gram[who], models.fresh.moment[who], models.fresh.count[who])
+            models.settle(who)
+            return reply
+        if request.kind == SHARE.kind:
+            own = self.aside.rows(who, counted=False)
+            gram = request.arrays["gram"] - own["gram"]
+            moment = request.arrays["moment"] - own["moment"]
+            models.absorb(who, gram, moment, np.zeros(len(who)))
+            self.aside.clear(who)
+            self.alarm[who] = request.arrays["alarm"]
+            return None
+        return super().answer(request)
+
+
+class TotalAgents(ClusterAgents):
+    """Share clean totals: a service replaces what was received, so a wrong neighbour leaves no trace."""
+
+    def learn(self, who: IntArray, arms: FloatArray, picks: IntArray, rewards: FloatArray) -> None:
+        """One observation per agent in `who`, also put aside until it is reported."""
+        super().learn(who, arms, picks, rewards)
+        self.aside.observe(who, arms, picks, rewards)
+
+    def answer(self, request: Message) -> Message | None:
+        """Report what is new, take in the cluster's total."""
+        models, who = self.models, request.who
+        if request.kind == REPORT.kind:
+            self.met[who] = True
+            own = self.aside.rows(who, counted=False) | {"level": self.level()[who]}
+            self.aside.clear(who)
+            return Message(OWN.kind, who, own)
+        if request.kind == TOTAL.kind:
+            unsent = self.aside.rows(who, counted=True)
+            models.fresh.gram[who], models.fresh.moment[who] = unsent["gram"], unsent["moment"]
+            models.fresh.count[who] = unsent["count"]
+            models.replace(who, request.arrays["gram"], request.arrays["moment"], np.zeros(len(who)))
+            self.alarm[who] = request.arrays["alarm"]
+            return None
+        return super().answer(request)

@@ -1,0 +1,172 @@
+"""DyClu: centralised dynamic clustering by homogeneity tests, with change detection."""
+
+from __future__ import annotations
+
+from typing import Annotated, ClassVar
+
+import numpy as np
+from pydantic import ConfigDict, Field
+from pydantic.dataclasses import dataclass
+from scipy.stats import chi2
+
+from fedbandits.algorithms.clustered.grouping import GroupingServer
+from fedbandits.algorithms.clustered.homogeneity import RANK_TOLERANCE, HomogeneityTest
+from fedbandits.algorithms.linear.agents import COLLECT, FRESH, POOL, LinearParameters
+from fedbandits.algorithms.linear.central_linucb import CentralLinUCBAgents
+from fedbandits.algorithms.linear.width import Width
+from fedbandits.arrays import BoolArray, FloatArray, IntArray
+from fedbandits.catalogue import About
+from fedbandits.linalg.ridge import Statistics, solve
+from fedbandits.protocol import Problem
+from fedbandits.streams import Streams
+
+
+@dataclass(frozen=True, kw_only=True, config=ConfigDict(extra="forbid"))
+class DyClu(LinearParameters):
+    """Dynamic clustering of contextual bandits (Li, Wu & Wang, SIGIR 2021), centralised.
+
+    Agent i acts on the sum of its own statistics and those of every agent, and every outdated model, that passes the
+    central homogeneity test with it at `level`; groups are neighbourhoods, not a partition. With `change_detection`,
+    an observation that agent i's own model (once of full rank) finds unlikely,
+
+        (y - x^T t_i)^2 > sigma^2 (1 + x^T V_i^-1 x) q,  q the chi-square(1) quantile at `level`,
+
+    is discarded; when the share e of such observations among the last `window` exceeds
+    delta + sqrt(log(1/delta) / (2 length)), the model is archived as outdated and the agent starts anew.
+    Every observation goes up, the neighbourhood's sums come down, metered as if it were a federation.
+
+    Guarantee: that of the publication needs its assumptions on the spread of arms and the length of stationary periods.
+    """
+
+    ridge: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 0.1
+    width: Width = "loose"
+    level: Annotated[float, Field(gt=0, lt=1)] = 0.01
+    change_detection: bool = True
+    window: Annotated[int, Field(ge=1)] = 20
+
+    about: ClassVar[About] = About(
+        name="dyclu",
+        family="clustered",
+        topology="star",
+        talks="after every observation",
+        says=(COLLECT, FRESH, POOL),
+        guarantee="that of the publication, under its assumptions on arms and stationary periods",
+        source="Li, Wu & Wang, SIGIR 2021",
+        environment="clustered-linear",
+    )
+
+    @property
+    def tells_counts(self) -> bool:
+        """Counts travel, so that the server can weigh its models."""
+        return True
+
+    def agents(self, problem: Problem, n: int, rng: Streams) -> CentralLinUCBAgents:
+        """n agents that report every observation."""
+        return CentralLinUCBAgents(self, problem, n)
+
+    def server(self, problem: Problem, n: int) -> DyCluServer:
+        """A server that tests neighbours and watches for changes."""
+        return DyCluServer(self, problem, n)
+
+
+class Archive(Statistics):
+    """Outdated models: statistics that grow by a row whenever an agent starts anew."""
+
+    resizes: ClassVar[frozenset[str]] = frozenset(Statistics.keeps)
+
+    def put(self, gram: FloatArray, moment: FloatArray, count: FloatArray) -> None:
+        """Append rows."""
+        self.gram = np.concatenate([self.gram, gram])
+        self.moment = np.concatenate([self.moment, moment])
+        self.count = np.concatenate([self.count, count])
+
+
+class DyCluServer(GroupingServer):
+    """Tests an agent against everybody whenever its statistics change.
+
+    `surprises` (n, window) are the latest outcomes of the one-sample test, `tested` (n,) how many there are; `linked`
+    (n, outdated) says which outdated models count for whom.
+    """
+
+    keeps: ClassVar[tuple[str, ...]] = (*GroupingServer.keeps, "outdated", "linked", "surprises", "tested")
+    resizes: ClassVar[frozenset[str]] = frozenset({"linked"})
+
+    def __init__(self, parameters: DyClu, problem: Problem, n: int) -> None:
+        super().__init__(n, problem.dim)
+        self._parameters = parameters
+        self._noise = problem.noise
+        self._test = HomogeneityTest(problem.noise, parameters.level, 0.0)
+        self._surprising = float(chi2.isf(parameters.level, 1)) * problem.noise**2
+        self.outdated = Archive(0, problem.dim)
+        self.linked: BoolArray = np.zeros((n, 0), dtype=np.bool_)
+        self.surprises = np.zeros((n, parameters.window), dtype=np.bool_)
+        self.tested = np.zeros(n, dtype=np.int64)
+
+    def _take_in(self, who: IntArray, gram: FloatArray, moment: FloatArray, count: FloatArray) -> None:
+        if self._parameters.change_detection:
+            surprised = self._surprises(who, gram, moment)
+            self._renew(who, surprised)
+            keep = ~surprised
+            who, gram, moment, count = who[keep], gram[keep], moment[keep], count[keep]
+        self.own.merge(who, gram, moment, count)
+
+    def _surprises(self, who: IntArray, gram: FloatArray, moment: FloatArray) -> BoolArray:
+        """(w,) who finds its single observation, gram x x^T and moment y x, unlikely under its own model."""
+        own_gram, own_moment = self.own.gram[who], self.own.moment[who]
+        largest = np.trace(own_gram, axis1=1, axis2=2)
+        full = np.linalg.eigvalsh(own_gram)[:, 0] > RANK_TOLERANCE * np.maximum(largest, 1.0)
+        if not full.any():
+            return np.asarray(full)
+        tiny = float(RANK_TOLERANCE * max(largest.max(), 1.0))
+        inverse, theta, _ = solve(own_gram, own_moment, tiny)
+        scale = np.trace(gram, axis1=1, axis2=2)
+        squared = np.divide((moment**2).sum(axis=1), scale, out=np.zeros(len(who)), where=scale > 0)
+        crossed = np.einsum("wd,wd->w", moment, theta)
+        predicted = np.einsum("wd,wde,we->w", theta, gram, theta)
+        leverage = np.einsum("wde,wde->w", inverse, gram)
+        error = squared - 2 * crossed + predicted
+        return np.asarray(full & (error > self._surprising * (1 + leverage)))
+
+    def _renew(self, who: IntArray, surprised: BoolArray) -> None:
+        """Note the outcomes, and archive the models that have been wrong too often."""
+        window = self.surprises.shape[1]
+        self.surprises[who, self.tested[who] % window] = surprised
+        self.tested[who] += 1
+        length = np.minimum(self.tested[who], window)
+        badness = self.surprises[who].sum(axis=1) / length
+        delta = self._parameters.delta
+        wrong = who[badness > delta + np.sqrt(np.log(1 / delta) / (2 * length))]
+        if len(wrong) == 0:
+            return
+        self.outdated.put(self.own.gram[wrong], self.own.moment[wrong], self.own.count[wrong])
+        self.linked = np.pad(self.linked, ((0, 0), (0, len(wrong))))
+        self.own.clear(wrong)
+        self.surprises[wrong] = False
+        self.tested[wrong] = 0
+
+    def _regroup(self, changed: IntArray) -> BoolArray:
+        n = len(self.group)
+        touched = np.zeros(n, dtype=np.bool_)
+        touched[changed] = True
+        first, second = np.triu_indices(n, 1)
+        due = touched[first] | touched[second]
+        first, second = first[due], second[due]
+        group = self.group.copy()
+        group[first, second] = self._test.passes(self.own.gram, self.own.moment, first, second)
+        group[second, first] = group[first, second]
+        if len(self.outdated.count):
+            rows, columns = np.meshgrid(changed, np.arange(len(self.outdated.count)), indexing="ij")
+            gram = np.concatenate([self.own.gram, self.outdated.gram])
+            moment = np.concatenate([self.own.moment, self.outdated.moment])
+            passed = self._test.passes(gram, moment, rows.ravel(), n + columns.ravel())
+            self.linked[rows, columns] = passed.reshape(rows.shape)
+        return group
+
+    def _sums(self, who: IntArray) -> dict[str, FloatArray]:
+        sums = super()._sums(who)
+        if len(self.outdated.count):
+            weights = self.linked[who].astype(np.float64)
+            sums["gram"] = sums["gram"] + np.tensordot(weights, self.outdated.gram, axes=1)
+            sums["moment"] = sums["moment"] + weights @ self.outdated.moment
+            sums["count"] = sums["count"] + weights @ self.outdated.count
+        return sums

@@ -1,0 +1,153 @@
+"""FCLUB-DC: federated online clustering with delayed communication."""
+
+from __future__ import annotations
+
+from typing import Annotated, ClassVar
+
+import numpy as np
+from pydantic import ConfigDict, Field
+from pydantic.dataclasses import dataclass
+
+from fedbandits.algorithms.clustered.grouping import components, distances, shrinking
+from fedbandits.algorithms.linear.agents import COLLECT, FRESH, NEWS, POOL, told
+from fedbandits.algorithms.linear.async_linucb import AsyncLinUCBAgents, AsyncParameters
+from fedbandits.arrays import FloatArray, IntArray
+from fedbandits.catalogue import About
+from fedbandits.linalg import kernels
+from fedbandits.linalg.ridge import Statistics, solve
+from fedbandits.protocol import Conversation, Message, Problem
+from fedbandits.state import Stateful
+from fedbandits.streams import Streams
+
+
+@dataclass(frozen=True, kw_only=True, config=ConfigDict(extra="forbid"))
+class FCLUBDC(AsyncParameters):
+    """Federated online clustering of bandits with delayed communication (Liu, Zhao, Yu, Li & Lui, UAI 2022).
+
+    One agent per local server. Inside a global cluster agents talk as in AsyncLinUCB: an agent uploads when its
+    log-determinant has grown by log `gamma_up`, and is sent what it lacks of its cluster's pool once that is worth
+    log `gamma_down`. At the end of phases of 1, 2, 4, 8, ... steps everybody uploads the rest, and the server links two
+    agents iff
+
+        ||theta_i - theta_j|| < c (f(m_i) + f(m_j)),   f(m) = sqrt((1 + log(1 + m)) / (1 + m)),
+
+    with ridge estimates from their own observations and c = `separation`; connected components are the new clusters,
+    so that agents are merged as well as separated. (The released code never leaves the all-singletons state; it also
+    scales the width by x^T M^-1 x instead of its root.) If the partition changed, everybody receives its cluster's sums.
+
+    Width: 1/2 sqrt(2 log(2/1.5) + d log(3 + m/d)), unless `width` is a number.
+
+    Guarantee: the publication's bound is for its own phases and constants; none is claimed for this variant.
+    """
+
+    ridge: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 2.0
+    gamma_up: Annotated[float, Field(ge=1)] = 1.2
+    gamma_down: Annotated[float, Field(ge=1)] = 1.2
+    separation: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 2.0
+
+    about: ClassVar[About] = About(
+        name="fclub-dc",
+        family="clustered",
+        topology="star",
+        talks="as async-linucb inside clusters; everybody at the end of doubling phases",
+        says=(COLLECT, FRESH, NEWS, POOL),
+        guarantee="none claimed for this variant",
+        source="Liu, Zhao, Yu, Li & Lui, UAI 2022",
+        environment="clustered-linear",
+    )
+
+    @property
+    def tells_counts(self) -> bool:
+        """Counts travel: the test and the width need them."""
+        return True
+
+    def widths(self, problem: Problem, dim: int, logdet: FloatArray, count: FloatArray) -> FloatArray:
+        """(w,) exploration widths of FCLUB."""
+        if isinstance(self.width, str):
+            return np.asarray(0.5 * np.sqrt(2 * np.log(2 / 1.5) + dim * np.log(3 + count / dim)))
+        return super().widths(problem, dim, logdet, count)
+
+    def agents(self, problem: Problem, n: int, rng: Streams) -> AsyncLinUCBAgents:
+        """n agents with the upload trigger."""
+        return AsyncLinUCBAgents(self, problem, n)
+
+    def server(self, problem: Problem, n: int) -> FCLUBServer:
+        """A server with pools for clusters, and phases."""
+        return FCLUBServer(self, n, problem.dim)
+
+
+class FCLUBServer(Stateful):
+    """`own` (n) are each agent's observations as uploaded, `labels` (n,) their clusters; `known` (n) is what of its
+    cluster's pool each agent has, `unseen` (n,) how many uploads it lacks. `step` counts towards the phase's end.
+    """
+
+    keeps: ClassVar[tuple[str, ...]] = ("own", "labels", "known", "known_logdet", "unseen", "step")
+
+    def __init__(self, parameters: FCLUBDC, n: int, dim: int) -> None:
+        self._ridge = parameters.ridge
+        self._separation = parameters.separation
+        self._threshold = np.log(parameters.gamma_down)
+        self.own = Statistics(n, dim)
+        self.labels = np.zeros(n, dtype=np.int64)
+        self.known = Statistics(n, dim)
+        self.known_logdet = np.full(n, dim * np.log(parameters.ridge))
+        self.unseen = np.zeros(n, dtype=np.int64)
+        self.step = np.zeros((), dtype=np.int64)
+
+    def converse(self, callers: IntArray) -> Conversation:
+        """Uploads, what is lacking downwards, and at the end of a phase the test of everybody."""
+        self.step += 1
+        # phases of 1, 2, 4, ... steps end at steps 1, 3, 7, ...
+        if int(self.step) & (int(self.step) + 1) == 0:
+            yield from self._detect()
+        elif len(callers):
+            yield from self._relay(callers)
+
+    def _relay(self, callers: IntArray) -> Conversation:
+        fresh = yield Message(COLLECT.kind, callers)
+        if len(fresh.who) == 0:
+            return
+        self._take_in(fresh)
+        pools = self._pools()
+        pooled = kernels.log_determinants(pools.gram, self._ridge)[self.labels]
+        lacking = (pooled - self.known_logdet > self._threshold) & (self.unseen > 0)
+        late = np.flatnonzero(lacking)
+        if len(late):
+            held = self.known.rows(late, counted=True)
+            mine = pools.rows(self.labels[late], counted=True)
+            heard = yield Message(NEWS.kind, late, {name: mine[name] - held[name] for name in held})
+            self._now_knows(heard.who, pools)
+
+    def _detect(self) -> Conversation:
+        fresh = yield Message(COLLECT.kind, np.arange(len(self.labels)))
+        if len(fresh.who):
+            self._take_in(fresh)
+        theta = solve(self.own.gram, self.own.moment, self._ridge)[1]
+        reach = shrinking(self.own.count)
+        labels = components(distances(theta) < self._separation * (reach[:, None] + reach[None, :]))
+        if (labels != self.labels).any():
+            self.labels = labels
+            pools = self._pools()
+            heard = yield Message(POOL.kind, np.arange(len(labels)), pools.rows(labels, counted=True))
+            self._now_knows(heard.who, pools)
+
+    def _take_in(self, fresh: Message) -> None:
+        self.own.merge(fresh.who, *told(fresh))
+        self.known.merge(fresh.who, *told(fresh))
+        self.known_logdet[fresh.who] = kernels.log_determinants(self.known.gram[fresh.who], self._ridge)
+        uploads = np.bincount(self.labels[fresh.who], minlength=len(self.labels))
+        self.unseen += uploads[self.labels]
+        self.unseen[fresh.who] -= 1
+
+    def _pools(self) -> Statistics:
+        """The sums of each cluster's own observations."""
+        pools = Statistics(int(self.labels.max()) + 1, self.own.moment.shape[1])
+        for pool, own in zip(pools, self.own, strict=True):
+            np.add.at(pool, self.labels, own)
+        return pools
+
+    def _now_knows(self, who: IntArray, pools: Statistics) -> None:
+        for known, pool in zip(self.known, pools, strict=True):
+            known[who] = pool[self.labels[who]]
+        self.known_logdet[who] = kernels.log_determinants(self.known.gram[who], self._ridge)
+        self.unseen[who] = 0

@@ -1,0 +1,107 @@
+"""HetoFedBandit-Async: inside a cluster nobody waits for anybody."""
+
+from __future__ import annotations
+
+from typing import Annotated, ClassVar
+
+import numpy as np
+from pydantic import ConfigDict, Field
+from pydantic.dataclasses import dataclass
+
+from fedbandits.algorithms.clustered.agents import OWN, REPORT, TOTAL, TotalAgents
+from fedbandits.algorithms.clustered.hetofedbandit import ClusterParameters
+from fedbandits.algorithms.clustered.servers import ClusterServer, same_for_all
+from fedbandits.arrays import IntArray
+from fedbandits.catalogue import About
+from fedbandits.linalg.ridge import Statistics
+from fedbandits.protocol import Conversation, Message, Problem
+from fedbandits.streams import Streams
+
+
+@dataclass(frozen=True, kw_only=True, config=ConfigDict(extra="forbid"))
+class HetoFedBanditAsync(ClusterParameters):
+    """Asynchronous collaboration inside clusters, the problem the publication leaves open.
+
+    Exploration, test, clusters and triggers are HetoFedBandit's. But when the server serves a cluster, only those of its
+    members that are calling hand over what is new, and they receive the total of whatever the members have handed over so
+    far. Stragglers delay nobody; they lack news until they call themselves. The rule of one cluster per step stands.
+
+    What travels: d^2 + d + 1 scalars up and down for every caller of a service.
+
+    Guarantee: none is proved. The statistics an agent acts on are always sums of own observations of agents that pairwise
+    passed the test, so the confidence ellipsoid of a homogeneous cluster holds as in the synchronous variant.
+    """
+
+    explore: Annotated[int, Field(ge=0)] = 55
+
+    about: ClassVar[About] = About(
+        name="hetofedbandit-async",
+        family="clustered",
+        topology="star",
+        talks="one cluster per step, only with those of its members that call",
+        says=(REPORT, OWN, TOTAL),
+        guarantee="none proved",
+        source="beyond Blaser, Li & Wang, AISTATS 2024",
+        environment="clustered-linear",
+    )
+
+    def agents(self, problem: Problem, n: int, rng: Streams) -> TotalAgents:
+        """n agents that share clean totals."""
+        alarm = self.trigger(problem, problem.agents)
+        return TotalAgents(self, problem, n, rng, explore=self.explore, alarm=alarm)
+
+    def server(self, problem: Problem, n: int) -> AsyncClustersServer:
+        """A server that deals with callers only."""
+        return AsyncClustersServer(
+            n,
+            problem.dim,
+            trigger=lambda size: self.trigger(problem, size),
+            test=self.test(problem, adaptive=False),
+            clique_limit=self.clique_limit,
+            serve_every=self.serve_every,
+            priority=False,
+        )
+
+
+class AsyncClustersServer(ClusterServer):
+    """Clusters once everybody has reported; from then on every service concerns callers alone.
+
+    An agent in several clusters is served with the largest of them. The queue holds clusters in the order in which a
+    member first called.
+    """
+
+    keeps: ClassVar[tuple[str, ...]] = (*ClusterServer.keeps, "own", "reported")
+
+    def __init__(self, n: int, dim: int, **options: object) -> None:
+        super().__init__(n, dim, **options)  # type: ignore[arg-type]
+        self.own = Statistics(n, dim)
+        self.reported = np.zeros(n, dtype=np.bool_)
+
+    def converse(self, callers: IntArray) -> Conversation:
+        """Take reports until everybody can be clustered, then serve the callers of one cluster."""
+        if not self.reported.all():
+            if len(callers):
+                yield from self._hear(callers)
+                if self.reported.all():
+                    self._regroup(self.own)
+            return
+        home = self.clusters.argmax(axis=0)  # clusters come largest first
+        waiting = [int(k) for k in self.queue if k in home[callers]]
+        waiting += [int(k) for k in dict.fromkeys(home[callers].tolist()) if k not in waiting]
+        self.queue = np.array(waiting, dtype=np.int64)
+        if not self._serving_now():
+            return
+        cluster = self._pop(0)
+        members = callers[home[callers] == cluster]
+        yield from self._hear(members)
+        mates = self.clusters[cluster]
+        gram = self.own.gram[mates].sum(axis=0, keepdims=True)
+        moment = self.own.moment[mates].sum(axis=0, keepdims=True)
+        yield Message(TOTAL.kind, members, same_for_all(gram, moment, self.alarms()[members]))
+
+    def _hear(self, callers: IntArray) -> Conversation:
+        reports = yield Message(REPORT.kind, callers)
+        if len(reports.who):
+            arrays = reports.arrays
+            self.own.merge(reports.who, arrays["gram"], arrays["moment"], np.zeros(len(reports.who)))
+            self.reported[reports.who] = True

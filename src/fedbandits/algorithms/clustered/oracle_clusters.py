@@ -1,0 +1,60 @@
+"""The oracle: told the true clusters, it serves them as HetoFedBandit would."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import numpy as np
+from pydantic import ConfigDict
+from pydantic.dataclasses import dataclass
+
+from fedbandits.algorithms.clustered.agents import ASK_LEVEL, LEVEL, OWN, SHARE, IncrementAgents
+from fedbandits.algorithms.clustered.clusters import partition
+from fedbandits.algorithms.clustered.hetofedbandit import ClusterParameters
+from fedbandits.algorithms.clustered.servers import FixedClustersServer
+from fedbandits.algorithms.linear.agents import COLLECT
+from fedbandits.catalogue import About, ConfigError
+from fedbandits.protocol import Problem
+from fedbandits.streams import Streams
+
+
+@dataclass(frozen=True, kw_only=True, config=ConfigDict(extra="forbid"))
+class OracleClusters(ClusterParameters):
+    """HetoFedBandit without exploration or test: the server is told who is alike, the best anyone can hope for.
+
+    Until its first service an agent calls at the trigger of a cluster of everybody, which is the earliest.
+
+    Guarantee: that of DisLinUCB inside every cluster, up to waiting for the server, which serves one cluster per step.
+    """
+
+    about: ClassVar[About] = About(
+        name="oracle-clusters",
+        family="clustered",
+        topology="star",
+        talks="as hetofedbandit, with the true clusters",
+        says=(COLLECT, OWN, SHARE, ASK_LEVEL, LEVEL),
+        guarantee="that of dislinucb inside every true cluster",
+        source="baseline",
+        environment="clustered-linear",
+    )
+
+    def agents(self, problem: Problem, n: int, rng: Streams) -> IncrementAgents:
+        """n agents that share increments."""
+        return IncrementAgents(self, problem, n, rng, explore=0, alarm=self.trigger(problem, problem.agents))
+
+    def server(self, problem: Problem, n: int) -> FixedClustersServer:
+        """A server that knows the clusters."""
+        if problem.clusters is None:
+            raise ConfigError(
+                "oracle-clusters: the environment has no clusters to tell; use one such as clustered-linear"
+            )
+        return FixedClustersServer(
+            n,
+            problem.dim,
+            trigger=lambda size: self.trigger(problem, size),
+            test=self.test(problem, adaptive=False),
+            clique_limit=self.clique_limit,
+            serve_every=self.serve_every,
+            priority=False,
+            clusters=partition(np.array(problem.clusters)),
+        )
