@@ -12,21 +12,25 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fedbandits.linalg.jit import jit
+
 Array = NDArray[Any]
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
 BoolArray = NDArray[np.bool_]
 State = dict[str, Array]
 """A snapshot: named arrays and nothing else, so that it can be written as one `.npz` file."""
+_OUTSIDE, _REPEATED = 1, 2
 
 
 def check_who(who: IntArray, n: int) -> None:
     """`who` (w,) holds distinct indices of the n agents of a population."""
     if who.ndim != 1 or who.dtype.kind not in "iu":
         raise ValueError(f"who must be a one-dimensional integer array, got {_describe(who)}")
-    if len(who) and (who.min() < 0 or who.max() >= n):
+    fault = _who_fault(who, n)
+    if fault == _OUTSIDE:
         raise ValueError(f"who holds indices outside 0..{n - 1}: {who.min()}..{who.max()}")
-    if len(who) > 1 and not (np.diff(who) > 0).all() and len(np.unique(who)) != len(who):
+    if fault == _REPEATED:
         raise ValueError("who names an agent twice; an agent takes one decision per step")
 
 
@@ -49,10 +53,12 @@ def check_feedback(who: IntArray, arms: FloatArray, picks: IntArray, rewards: Fl
     check_arms(who, arms, n, dim)
     if picks.shape != who.shape or picks.dtype.kind not in "iu":
         raise ValueError(f"picks must be ({len(who)},) integers, got {_describe(picks)}")
-    if len(picks) and (picks.min() < 0 or picks.max() >= arms.shape[1]):
-        raise ValueError(f"picks must lie in 0..{arms.shape[1] - 1}, got {picks.min()}..{picks.max()}")
     if rewards.shape != who.shape or rewards.dtype != np.float64:
         raise ValueError(f"rewards must be ({len(who)},) float64, got {_describe(rewards)}")
+    if _feedback_is_sound(arms, picks, rewards):
+        return
+    if picks.min() < 0 or picks.max() >= arms.shape[1]:
+        raise ValueError(f"picks must lie in 0..{arms.shape[1] - 1}, got {picks.min()}..{picks.max()}")
     check_finite("rewards", who, rewards)
     check_finite("chosen arms", who, arms[np.arange(len(who)), picks])
 
@@ -88,6 +94,36 @@ def check_state(state: Mapping[str, Array], expected: Mapping[str, Array]) -> No
         given = state[name]
         if given.shape != held.shape or given.dtype != held.dtype:
             raise ValueError(f"the snapshot's {name} is {_describe(given)}, this population needs {_describe(held)}")
+
+
+# compiled, since they run at every step and each numpy reduction costs as much as a decision
+@jit
+def _who_fault(who: IntArray, n: int) -> int:
+    previous = -1
+    rising = True
+    for agent in who:
+        if agent < 0 or agent >= n:
+            return _OUTSIDE
+        rising = rising and agent > previous
+        previous = agent
+    if not rising:
+        seen = np.zeros(n, np.bool_)
+        for agent in who:
+            if seen[agent]:
+                return _REPEATED
+            seen[agent] = True
+    return 0
+
+
+@jit
+def _feedback_is_sound(arms: FloatArray, picks: IntArray, rewards: FloatArray) -> bool:
+    for i in range(len(picks)):
+        if picks[i] < 0 or picks[i] >= arms.shape[1] or not abs(rewards[i]) < np.inf:
+            return False
+        for j in range(arms.shape[2]):
+            if not abs(arms[i, picks[i], j]) < np.inf:
+                return False
+    return True
 
 
 def _describe(array: Array) -> str:

@@ -65,7 +65,7 @@ class Simulation(Stateful):
     `run(steps)` advances; the run is the same however it is divided.
     """
 
-    keeps: ClassVar[tuple[str, ...]] = ("at", "regret", "reward", "decisions", "syncs", "counts", "by_agent", "ledger")
+    keeps: ClassVar[tuple[str, ...]] = ("at", "regret", "reward", "chance", "decisions", "syncs", "counts", "by_agent", "ledger")
 
     def __init__(
         self,
@@ -109,6 +109,7 @@ class Simulation(Stateful):
         self.at = np.zeros((), dtype=np.int64)
         self.regret = np.zeros(horizon)
         self.reward = np.zeros(horizon)
+        self.chance = np.zeros(horizon)
         self.decisions = np.zeros(horizon, dtype=np.int64)
         self.syncs = np.zeros(horizon, dtype=np.int64)
         self.counts = np.zeros((horizon, len(DIRECTIONS), len(UNITS)), dtype=np.int64)
@@ -138,6 +139,7 @@ class Simulation(Stateful):
             regret=np.cumsum(self.regret[done]),
             reward=np.cumsum(self.reward[done]),
             regret_by_client=self.by_agent.copy(),
+            chance=np.cumsum(self.chance[done]),
             decisions=np.cumsum(self.decisions[done]),
             syncs=self.syncs[done].copy(),
             counts=self.counts[done].copy(),
@@ -193,10 +195,11 @@ class Simulation(Stateful):
             self._carrier.reachable = turn.reachable
             calling = cast(Agents, self.agents).calling()
             if turn.reachable is not None:
-                calling &= turn.reachable
+                calling = calling & turn.reachable
             hold(self.server, np.flatnonzero(calling), self._carrier)
         self.regret[step] = outcome.regrets.sum()
         self.reward[step] = outcome.rewards.sum()
+        self.chance[step] = outcome.chance.sum()
         self.decisions[step] = len(turn.who)
         self.syncs[step] = self.ledger.syncs
         self.counts[step] = self.ledger.counts

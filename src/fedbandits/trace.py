@@ -29,6 +29,8 @@ class Trace:
     """(T,) pseudo-regret: mean reward of the best shown arm minus that of the chosen one; no noise in it."""
     reward: FloatArray
     """(T,) observed reward."""
+    chance: FloatArray
+    """(T,) expected reward of uniformly random choices among the same arms."""
     regret_by_client: FloatArray
     """(n,) pseudo-regret of each agent at the end."""
     decisions: IntArray
@@ -71,12 +73,21 @@ class Trace:
         return self._total("bytes")
 
     @property
+    def normalised_reward(self) -> FloatArray:
+        """(T,) observed reward divided by that of uniformly random choices: 1 is chance. For rewards such as clicks; where
+        chance earns about nothing, as in `linear`, it says nothing."""
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return np.asarray(self.reward / self.chance)
+
+    @property
     def decisions_per_second(self) -> float:
         """Decisions per second of wall-clock time."""
         return float(self.decisions[-1] / self.seconds) if self.seconds > 0 else float("nan")
 
     def frame(self, points: int | None = None) -> pd.DataFrame:
         """One row per step, or for `points` evenly spaced steps that include the last one."""
+        if points is not None and points < 1:
+            raise ValueError(f"points: must be at least 1 (got {points})")
         horizon = len(self.regret)
         steps = np.arange(1, horizon + 1)
         if points is not None and points < horizon:
@@ -87,6 +98,7 @@ class Trace:
             "decisions": self.decisions[at],
             "regret": self.regret[at],
             "reward": self.reward[at],
+            "normalised_reward": self.normalised_reward[at],
             "syncs": self.syncs[at],
             "messages": self.messages[at],
             "scalars": self.scalars[at],

@@ -38,9 +38,7 @@ def random_statistics(rows, rng):
 
 
 who_lists = st.lists(st.integers(0, N - 1), min_size=1, max_size=N, unique=True)
-actions = st.lists(
-    st.tuples(st.sampled_from(["learn", "settle", "replace", "absorb", "tell"]), who_lists), max_size=12
-)
+actions = st.lists(st.tuples(st.sampled_from(["learn", "settle", "replace", "absorb", "tell"]), who_lists), max_size=12)
 
 
 @given(actions, st.integers(0, 2**20))
@@ -167,7 +165,7 @@ class TestSolve:
         np.testing.assert_array_equal(solve(given, moment, RIDGE)[0], solve(gram, moment, RIDGE)[0])
 
     def test_what_is_not_positive_definite_is_refused(self):
-        with pytest.raises(ValueError, match="row 1: .*not positive definite"):
+        with pytest.raises(ValueError, match=r"row 1: .*not positive definite"):
             solve(np.stack([np.eye(2), -np.eye(2)]), np.zeros((2, 2)), 0.5)
 
 

@@ -1,5 +1,16 @@
 """Algorithms by public name, one package per model family."""
 
+from fedbandits.algorithms.clustered.club import CLUB
+from fedbandits.algorithms.clustered.dyclu import DyClu
+from fedbandits.algorithms.clustered.fclub_dc import FCLUBDC
+from fedbandits.algorithms.clustered.hetofedbandit import (
+    HetoFedBandit,
+    HetoFedBanditDR,
+    HetoFedBanditE,
+    HetoFedBanditPQ,
+)
+from fedbandits.algorithms.clustered.hetofedbandit_async import HetoFedBanditAsync
+from fedbandits.algorithms.clustered.oracle_clusters import OracleClusters
 from fedbandits.algorithms.linear.async_linucb import AsyncLinUCB
 from fedbandits.algorithms.linear.async_linucb_am import AsyncLinUCBAM
 from fedbandits.algorithms.linear.central_linucb import CentralLinUCB
@@ -20,17 +31,35 @@ ALGORITHMS: dict[str, type[Algorithm]] = {
         AsyncLinUCB,
         AsyncLinUCBAM,
         FedLinUCBAsync,
+        HetoFedBandit,
+        HetoFedBanditPQ,
+        HetoFedBanditDR,
+        HetoFedBanditE,
+        HetoFedBanditAsync,
+        OracleClusters,
+        CLUB,
+        DyClu,
+        FCLUBDC,
     )
 }
 
 __all__ = [
     "ALGORITHMS",
+    "CLUB",
+    "FCLUBDC",
     "AsyncLinUCB",
     "AsyncLinUCBAM",
     "CentralLinUCB",
     "DisLinUCB",
+    "DyClu",
     "FedLinUCBAsync",
+    "HetoFedBandit",
+    "HetoFedBanditAsync",
+    "HetoFedBanditDR",
+    "HetoFedBanditE",
+    "HetoFedBanditPQ",
     "IndependentLinTS",
     "IndependentLinUCB",
+    "OracleClusters",
     "Random",
 ]

@@ -1,17 +1,29 @@
 """Environments by public name."""
 
+from fedbandits.environments.clustered import ClusteredDrift, ClusteredLinear
 from fedbandits.environments.contract import AboutEnvironment, Environment, Outcome, Turn, World
+from fedbandits.environments.lastfm import LastFM
 from fedbandits.environments.linear import Linear, LinearShared
+from fedbandits.environments.movielens import MovieLens
+from fedbandits.environments.recommendation import Log, Recommendation
 
-ENVIRONMENTS: dict[str, type[Environment]] = {kind.about.name: kind for kind in (Linear, LinearShared)}
+ENVIRONMENTS: dict[str, type[Environment]] = {
+    kind.about.name: kind for kind in (Linear, LinearShared, ClusteredLinear, ClusteredDrift, LastFM, MovieLens)
+}
 
 __all__ = [
     "ENVIRONMENTS",
     "AboutEnvironment",
+    "ClusteredDrift",
+    "ClusteredLinear",
     "Environment",
+    "LastFM",
     "Linear",
     "LinearShared",
+    "Log",
+    "MovieLens",
     "Outcome",
+    "Recommendation",
     "Turn",
     "World",
 ]

@@ -30,9 +30,9 @@ class ClusteredLinear(Linear):
       publication's released code draws them (random unit vectors are far apart: gamma is practically inactive in both);
       ``"equidistant"``, unit vectors at distance exactly gamma + 2 epsilon from each other, so that gamma matters.
 
-    The publication: d = 25, pool of 1000, 25 shown, n = 50, M = 5, gamma = 0.85, noise 0.1. Its text draws arms and centres
-    from N(0, I) and assumes norms of at most 1; both are scaled to unit norm here, as in its code, whose arms are
-    ``spread="decaying"``.
+    The publication: d = 25, pool of 1000, 25 shown, n = 50, M = 5, gamma = 0.85, noise 0.1. Its text draws arms and
+    centres from N(0, I) and assumes norms of at most 1; both are scaled to unit norm here, as in its code, whose arms
+    are ``spread="decaying"``.
     """
 
     pool: Annotated[int, Field(ge=1)] | None = 1000

@@ -38,10 +38,13 @@ class Turn:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Outcome:
-    """What the choices of one step brought, each (w,): observed rewards, and pseudo-regrets nobody sees."""
+    """What the choices of one step brought, each (w,): the rewards that were observed, and two things nobody sees,
+    the pseudo-regrets and the expected reward of a uniformly random choice among the same arms.
+    """
 
     rewards: FloatArray
     regrets: FloatArray
+    chance: FloatArray
 
 
 class World(Protocol):

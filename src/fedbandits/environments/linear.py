@@ -17,8 +17,9 @@ from pydantic.dataclasses import dataclass
 from fedbandits.arrays import FloatArray, IntArray
 from fedbandits.environments import schedules
 from fedbandits.environments.arms import FreshArms, PoolArms, Spread
-from fedbandits.environments.contract import AboutEnvironment, Outcome, Turn, World
+from fedbandits.environments.contract import AboutEnvironment, Outcome, Turn, World, parts_of
 from fedbandits.environments.schedules import Schedule
+from fedbandits.linalg.jit import jit
 from fedbandits.protocol import Problem
 
 _BLOCK = 2**18
@@ -29,8 +30,8 @@ class LinearWorld:
     """Mean reward <theta_i, x>, Gaussian noise, one noise value for each decision (t, i).
 
     `theta` is (n, d), or (1, d) when all agents share it. Block b of steps is drawn from a generator of its own,
-    so any step can be visited at any time. `presence` (n,) is the chance that an agent is there in a step at all: whoever
-    is not neither decides nor can be reached.
+    so any step can be visited at any time. `presence` (n,) is the chance that an agent is there in a step at all:
+    whoever is not neither decides nor can be reached.
     """
 
     def __init__(
@@ -73,8 +74,7 @@ class LinearWorld:
         if self._presence is not None:
             shown = self._there[at][self._who[at]]
             means, noise = means[shown], noise[shown]
-        earned = means[np.arange(len(means)), picks]
-        return Outcome(earned + noise, means.max(axis=1) - earned)
+        return Outcome(*_settle(means, noise, picks))
 
     def _seek(self, step: int) -> int:
         block, at = divmod(step, self._steps)
@@ -89,6 +89,25 @@ class LinearWorld:
                 self._there = rng.random((self._steps, self.problem.agents)) < self._presence
             self._block = block
         return at
+
+
+@jit
+def _settle(means: FloatArray, noise: FloatArray, picks: IntArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Rewards and pseudo-regrets (w,) of `picks` (w,) among arms with `means` (w, K), and the mean over all arms."""
+    rewards = np.empty(len(picks))
+    regrets = np.empty(len(picks))
+    chance = np.empty(len(picks))
+    for i in range(len(picks)):
+        best = means[i, 0]
+        total = means[i, 0]
+        for k in range(1, means.shape[1]):
+            best = max(best, means[i, k])
+            total += means[i, k]
+        earned = means[i, picks[i]]
+        rewards[i] = earned + noise[i]
+        regrets[i] = best - earned
+        chance[i] = total / means.shape[1]
+    return rewards, regrets, chance
 
 
 @dataclass(frozen=True, kw_only=True, config=ConfigDict(extra="forbid"))
@@ -128,7 +147,7 @@ class Linear:
 
     def world(self, horizon: int, seed: np.random.SeedSequence) -> World:
         """The instance that `seed` stands for."""
-        instance, turns = seed.spawn(2)
+        instance, turns = parts_of(seed, 2)
         rng = np.random.default_rng(instance)
         theta = self._parameters(rng)
         problem = self._problem(horizon)

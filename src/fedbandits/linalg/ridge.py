@@ -14,6 +14,7 @@ import numpy as np
 
 from fedbandits.arrays import FloatArray, IntArray
 from fedbandits.linalg import kernels
+from fedbandits.linalg.jit import jit
 from fedbandits.state import Stateful
 
 REFRESH_EVERY = 2048
@@ -93,7 +94,7 @@ class RidgeModels(Stateful):
 
     def learn(self, who: IntArray, arms: FloatArray, picks: IntArray, rewards: FloatArray) -> None:
         """Take in one observation per agent, into `fresh`."""
-        self.growth[who] += kernels.observe(
+        gain = kernels.observe(
             self.inverse,
             self.theta,
             self.logdet,
@@ -105,10 +106,8 @@ class RidgeModels(Stateful):
             picks,
             rewards,
         )
-        self.updates[who] += 1
-        due = self.updates[who] >= REFRESH_EVERY
-        if due.any():
-            self._factorise(who[due])
+        if _advance(self.growth, self.updates, who, gain) >= REFRESH_EVERY:
+            self._factorise(who[self.updates[who] >= REFRESH_EVERY])
 
     def settle(self, who: IntArray) -> None:
         """Move `fresh` into `base`: nothing known changes, but growth is measured from here."""
@@ -141,6 +140,17 @@ class RidgeModels(Stateful):
         moment = self.base.moment[who] + self.fresh.moment[who]
         self.inverse[who], self.theta[who], self.logdet[who] = solve(gram, moment, self.ridge)
         self.updates[who] = 0
+
+
+@jit
+def _advance(growth: FloatArray, updates: IntArray, who: IntArray, gain: FloatArray) -> int:
+    """Note an update for each of `who`; returns the largest number of updates since a refresh."""
+    most = 0
+    for i in range(len(who)):
+        growth[who[i]] += gain[i]
+        updates[who[i]] += 1
+        most = max(most, updates[who[i]])
+    return most
 
 
 def solve(gram: FloatArray, moment: FloatArray, ridge: float) -> tuple[FloatArray, FloatArray, FloatArray]:

@@ -26,7 +26,7 @@ def adjacency(graph: nx.Graph[int]) -> sparse.csr_array:
         raise ValueError("the network is directed; agents need an undirected graph")
     if set(graph.nodes) != set(range(n)):
         raise ValueError("the network's nodes must be 0..n-1; use networkx.convert_node_labels_to_integers")
-    edges = np.array([(u, v) for u, v in graph.edges if u != v], dtype=np.int64).reshape(-1, 2)
+    edges = np.array([(u, v) for u, v in nx.Graph(graph).edges if u != v], dtype=np.int64).reshape(-1, 2)
     both = np.vstack([edges, edges[:, ::-1]])
     ones = np.ones(len(both), dtype=np.int64)
     return sparse.csr_array((ones, (both[:, 0], both[:, 1])), shape=(n, n))

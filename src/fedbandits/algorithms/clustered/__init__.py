@@ -1,0 +1,1 @@
+"""The clustered family: agents differ, and find out who may learn with whom."""

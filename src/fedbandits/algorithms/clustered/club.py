@@ -22,8 +22,8 @@ from fedbandits.streams import Streams
 class CLUB(LinearParameters):
     """Online clustering of bandits (Gentile, Li & Zappella, ICML 2014), centralised.
 
-    A graph over the agents starts complete. With w_i the ridge estimate from agent i's own m_i observations, edge (i, j)
-    is deleted for good when
+    A graph over the agents starts complete. With w_i the ridge estimate from agent i's own m_i observations, edge (i,
+    j) is deleted for good when
 
         ||w_i - w_j|| > c (f(m_i) + f(m_j)),   f(m) = sqrt((1 + log(1 + m)) / (1 + m)),
 

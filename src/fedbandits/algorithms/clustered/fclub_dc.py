@@ -33,7 +33,8 @@ class FCLUBDC(AsyncParameters):
 
     with ridge estimates from their own observations and c = `separation`; connected components are the new clusters,
     so that agents are merged as well as separated. (The released code never leaves the all-singletons state; it also
-    scales the width by x^T M^-1 x instead of its root.) If the partition changed, everybody receives its cluster's sums.
+    scales the width by x^T M^-1 x instead of its root.) If the partition changed, everybody receives its cluster's
+    sums.
 
     Width: 1/2 sqrt(2 log(2/1.5) + d log(3 + m/d)), unless `width` is a number.
 

@@ -70,17 +70,17 @@ class HetoFedBandit(ClusterParameters):
     1. Every agent plays random arms for its first `explore` turns (T_0), then reports (V_i, b_i).
     2. The server tests all pairs for homogeneity and takes the maximal cliques of the graph of pairs that pass as
        clusters; they may overlap. All of them are queued, since none has shared anything yet.
-    3. Agents act optimistically. When Delta t_i log(det V_i/det(V_i - Delta V_i)) reaches D_k of one of its clusters, the
-       cluster is queued. Per step the server serves the head of the queue: its members hand over their own data since
-       they were last served and receive the sum.
+    3. Agents act optimistically. When Delta t_i log(det V_i/det(V_i - Delta V_i)) reaches D_k of one of its clusters,
+       the cluster is queued. Per step the server serves the head of the queue: its members hand over their own data
+       since they were last served and receive the sum.
 
-    What travels: d^2 + d scalars per report, 2 |C_k| (d^2 + d) + |C_k| per service, the last for the members' alarms. In a
-    service an agent hands over its own data only. Members that cannot be reached are waited for: the service is
+    What travels: d^2 + d scalars per report, 2 |C_k| (d^2 + d) + |C_k| per service, the last for the members' alarms.
+    In a service an agent hands over its own data only. Members that cannot be reached are waited for: the service is
     completed when all have handed over, and each member gets its result as soon as it can be reached.
 
     Guarantee: with `explore` = T_0 of theorem 3.3 (hundreds to thousands of turns), regret
-    O(sum_k d sqrt(|C_k| T) log^2(|C_k| T)) plus the exploration. The tuned T_0 of the experiments is not covered, nor is
-    the bias term of lemma 3.2, which the published width omits.
+    O(sum_k d sqrt(|C_k| T) log^2(|C_k| T)) plus the exploration. The tuned T_0 of the experiments is not covered, nor
+    is the bias term of lemma 3.2, which the published width omits.
     """
 
     explore: Annotated[int, Field(ge=0)] = 55
@@ -145,8 +145,8 @@ class HetoFedBanditE(ClusterParameters):
     No exploration phase: all agents start as one cluster. When an agent's trigger fires, the queue is emptied, every
     agent reports its own observations since its last report, the server tests all pairs anew with a data-dependent
     noncentrality, psi_ij = lambda_max(P_ij)/(n^2 sigma^2 max lambda_max(V)), and queues the clusters of the agent that
-    called last. A service sends the clean total of the members' own observations, in place of whatever they had received:
-    wrong neighbours leave no trace. Agents whose cluster, and with it whose D_k, has changed are told so.
+    called last. A service sends the clean total of the members' own observations, in place of whatever they had
+    received: wrong neighbours leave no trace. Agents whose cluster, and with it whose D_k, has changed are told so.
 
     What travels: n (d^2 + d + 1) scalars per re-clustering, |C_k| (d^2 + d + 1) per service, 1 per changed alarm.
 

@@ -22,14 +22,15 @@ from fedbandits.streams import Streams
 class HetoFedBanditAsync(ClusterParameters):
     """Asynchronous collaboration inside clusters, the problem the publication leaves open.
 
-    Exploration, test, clusters and triggers are HetoFedBandit's. But when the server serves a cluster, only those of its
-    members that are calling hand over what is new, and they receive the total of whatever the members have handed over so
-    far. Stragglers delay nobody; they lack news until they call themselves. The rule of one cluster per step stands.
+    Exploration, test, clusters and triggers are HetoFedBandit's. But when the server serves a cluster, only those of
+    its members that are calling hand over what is new, and they receive the total of whatever the members have handed
+    over so far. Stragglers delay nobody; they lack news until they call themselves. The rule of one cluster per step
+    stands.
 
     What travels: d^2 + d + 1 scalars up and down for every caller of a service.
 
-    Guarantee: none is proved. The statistics an agent acts on are always sums of own observations of agents that pairwise
-    passed the test, so the confidence ellipsoid of a homogeneous cluster holds as in the synchronous variant.
+    Guarantee: none is proved. The statistics an agent acts on are always sums of own observations of agents that
+    pairwise passed the test, so the confidence ellipsoid of a homogeneous cluster holds as in the synchronous variant.
     """
 
     explore: Annotated[int, Field(ge=0)] = 55

@@ -1,14 +1,15 @@
 """The homogeneity test: may two agents learn together? Decided from sufficient statistics alone.
 
-For agents with V_i = X_i^T X_i, b_i = X_i^T y_i (no ridge) and least-squares estimates t_i, V_i t_i = b_i, the statistic is
+For agents with V_i = X_i^T X_i, b_i = X_i^T y_i (no ridge) and least-squares estimates t_i, V_i t_i = b_i, the
+statistic is
 
     s = [ ||X_1 (t_1 - t_12)||^2 + ||X_2 (t_2 - t_12)||^2 ] / sigma^2
       = (t_1 - t_2)^T P (t_1 - t_2) / sigma^2,   P = V_1 (V_1 + V_2)^+ V_2  (the parallel sum),
 
 with t_12 the estimate on both data sets. For Gaussian noise s is noncentral chi-square with
 df = rank V_1 + rank V_2 - rank(V_1 + V_2) degrees of freedom and noncentrality
-psi = (theta_1 - theta_2)^T P (theta_1 - theta_2) / sigma^2. Two agents pass when s is at most the 1 - level quantile for
-the largest psi that homogeneous agents can have. df = 0 is no evidence: they pass.
+psi = (theta_1 - theta_2)^T P (theta_1 - theta_2) / sigma^2. Two agents pass when s is at most the 1 - level quantile
+for the largest psi that homogeneous agents can have. df = 0 is no evidence: they pass.
 
 Source: Blaser, Li & Wang, AISTATS 2024. The second form needs no raw data and does not cancel when counts are large.
 The released code lacks the inverse in P and estimates t_i from data that includes others'; here both follow the text.

@@ -78,8 +78,9 @@ class ClusterServer(Stateful):
 class FixedClustersServer(ClusterServer):
     """Clusters once, when everybody has explored and reported; then serves increments, one cluster per step.
 
-    `own` and `reported` hold the reports for the test. `serving` marks a service under way, so that members who cannot be reached are waited for: 0 nobody, 1 has to hand
-    over, 2 has to be told. With `clusters` given from outside there is nothing to test.
+    `own` and `reported` hold the reports for the test. `serving` marks a service under way, so that members who cannot
+    be reached are waited for: 0 nobody, 1 has to hand over, 2 has to be told. With `clusters` given from outside there
+    is nothing to test.
     """
 
     keeps: ClassVar[tuple[str, ...]] = (*ClusterServer.keeps, "own", "reported", "serving", "gathered")
@@ -186,7 +187,8 @@ class FixedClustersServer(ClusterServer):
 class ReclusteringServer(ClusterServer):
     """Tests everybody anew whenever a trigger fires, and serves clean totals, one cluster per step.
 
-    `own` holds each agent's own observations as reported, `level` the levels they reported, `told` the alarms they know.
+    `own` holds each agent's own observations as reported, `level` the levels they reported, `told` the alarms they
+    know.
     """
 
     keeps: ClassVar[tuple[str, ...]] = (*ClusterServer.keeps, "own", "level", "told")

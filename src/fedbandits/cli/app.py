@@ -1,0 +1,92 @@
+"""The application: its commands, and what happens when one of them fails."""
+
+from __future__ import annotations
+
+import sys
+import warnings
+from collections.abc import Callable, Sequence
+from typing import Annotated, Any
+
+import typer
+from typer.core import TyperGroup
+
+from fedbandits import __version__
+from fedbandits.cli import catalogue, compare, demo, report, run
+from fedbandits.cli.console import complain, note
+
+
+class Commands(TyperGroup):
+    """Turns errors a user can mend into one line and exit code 2, and warnings into notes."""
+
+    def main(
+        self,
+        args: Sequence[str] | None = None,
+        prog_name: str | None = None,
+        complete_var: str | None = None,
+        standalone_mode: bool = True,
+        windows_expand_args: bool = True,
+        **extra: Any,
+    ) -> Any:
+        """Run a command and exit with its code."""
+
+        def command() -> Any:
+            return super(Commands, self).main(args, prog_name, complete_var, False, windows_expand_args, **extra)
+
+        if not standalone_mode:
+            return command()
+        with warnings.catch_warnings():
+            warnings.showwarning = _as_note
+            sys.exit(_guarded(command))
+
+
+def _guarded(command: Callable[[], Any]) -> int:
+    try:
+        code = command()
+    except Exception as error:
+        # heavy to import, and only needed when something has gone wrong
+        from fedbandits.catalogue import ConfigError
+
+        if isinstance(error, ConfigError):
+            return complain(str(error), code=2)
+        if callable(message := getattr(error, "format_message", None)):  # a usage error of typer's
+            return complain(
+                f"{message().rstrip('.')}; `fedbandits --help` and `fedbandits COMMAND --help` say what there is",
+                code=2,
+            )
+        from fedbandits.engines import TaskError
+
+        if isinstance(error, TaskError):
+            return complain(str(error), code=1)
+        raise
+    return code if isinstance(code, int) else 0
+
+
+def _as_note(message: Warning | str, *_: Any, **__: Any) -> None:
+    note(str(message))
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"fedbandits {__version__}")
+        raise typer.Exit
+
+
+app = typer.Typer(cls=Commands, add_completion=False, no_args_is_help=False, rich_markup_mode="rich")
+
+
+@app.callback(
+    invoke_without_command=True, epilog="Example: [bold]fedbandits demo[/bold], then [bold]fedbandits list[/bold]."
+)
+def fedbandits(
+    context: typer.Context,
+    version: Annotated[
+        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version and exit.")
+    ] = False,
+) -> None:
+    """Federated bandits: compare algorithms, run the publications' experiments, read the reports."""
+    if context.invoked_subcommand is None:
+        typer.echo(context.get_help())
+
+
+for module in (demo, catalogue, compare, run, report):
+    app.command(name=module.NAME, epilog=module.EXAMPLE)(module.command)

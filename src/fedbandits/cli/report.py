@@ -1,0 +1,37 @@
+"""`fedbandits report`: the report of results that are already there."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+NAME = "report"
+EXAMPLE = "Example: [bold]fedbandits report results/demo --out demo.html[/bold]"
+
+
+def command(
+    directory: Annotated[Path, typer.Argument(help="What --out was when the results were made.")],
+    out: Annotated[
+        Path | None, typer.Option("--out", "-o", help="The file to write; DIRECTORY/report.html if not given.")
+    ] = None,
+) -> None:
+    """Write the HTML report of a directory of results, finished or not."""
+    from fedbandits.catalogue import ConfigError
+    from fedbandits.cli.console import out as stdout
+    from fedbandits.cli.run import run_command
+    from fedbandits.cli.show import REPORT
+    from fedbandits.experiments import load_experiment, shipped_experiments
+    from fedbandits.report import write_report
+    from fedbandits.results import Results
+
+    if not directory.is_dir():
+        raise ConfigError(f"directory: {directory} does not exist; give the --out of an earlier run or comparison")
+    if out is not None and out.is_dir():
+        raise ConfigError(f"--out: {out} is a directory; name a file in it, such as {out / REPORT}")
+    results = Results.load(directory)
+    shipped = [name for name in shipped_experiments() if load_experiment(name).title == results.title]
+    command = run_command(shipped[0], results.frame["seed"].nunique()) if shipped else None
+    path = write_report(results, out or directory / REPORT, command=command)
+    stdout().print(str(path), soft_wrap=True, markup=False)

@@ -1,0 +1,59 @@
+"""Results on a terminal, or as JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from rich.table import Table
+from rich.text import Text
+
+from fedbandits.cli.console import out, print_json
+from fedbandits.report.page import write_report
+from fedbandits.report.summary import summarise
+from fedbandits.report.table import summary_table
+from fedbandits.results import Results, Verdict
+
+REPORT = "report.html"
+_VERDICTS = {"holds": ("✓ holds", "bold green"), "fails": ("✗ fails", "bold red")}
+_UNDECIDED = ("? undecided", "bold yellow")
+
+
+def present(results: Results, directory: Path | None, *, command: str | None = None, as_json: bool) -> None:
+    """Write the report into `directory`, if there is one, and print everything."""
+    report = write_report(results, directory / REPORT, command=command) if directory is not None else None
+    if as_json:
+        print_json(as_dict(results, directory, report))
+        return
+    console = out()
+    console.print(Text(results.title, style="bold"))
+    if results.claims:
+        console.print(_verdicts(results.claims))
+    console.print(summary_table(results).rich())
+    if report is not None:
+        console.print(Text.assemble("report: ", (str(report), "bold")), soft_wrap=True)
+
+
+def _verdicts(claims: Sequence[Verdict]) -> Table:
+    lines = Table.grid(padding=(0, 2, 0, 0))
+    for claim in claims:
+        word, style = _VERDICTS.get(claim.verdict, _UNDECIDED)
+        lines.add_row(Text(word, style=style), Text.assemble(claim.text, "\n", (claim.measured, "dim")))
+    return lines
+
+
+def as_dict(results: Results, directory: Path | None = None, report: Path | None = None) -> dict[str, Any]:
+    """Results for programs: `summary` has a row per algorithm and sweep point, means `X` and errors `X_se`."""
+    claims = [{"text": claim.text, "verdict": claim.verdict, "measured": claim.measured} for claim in results.claims]
+    return {
+        "title": results.title,
+        "source": results.source,
+        "settings": results.settings,
+        "sweep": list(results.sweep),
+        "claims": claims,
+        "summary": summarise(results).to_dict("records"),
+        "missing": results.missing,
+        "directory": None if directory is None else str(directory),
+        "report": None if report is None else str(report),
+    }

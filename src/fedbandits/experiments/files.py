@@ -1,0 +1,216 @@
+"""The format of an experiment file (TOML), and how one is found and read.
+
+    title, source, description        what it is, which publication's figure or table it repeats
+    [environment]                     name = "linear", and its parameters
+    [run]                             horizon, seeds (how many), points (steps kept of each run)
+    [algorithms.LABEL]                name = "dislinucb", and its parameters
+    [sweep]                           optional: "environment.clients" = [1, 2, 4], "run.horizon" = [...],
+                                      "algorithms.LABEL.threshold" = [...]; all combinations are run
+    [[claims]]                        kind, text, and what that kind needs; see `claims`
+
+A sweep over a parameter of one algorithm concerns that algorithm only.
+"""
+
+from __future__ import annotations
+
+import difflib
+import itertools
+import os
+import tomllib
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
+from importlib import resources
+from pathlib import Path
+from typing import Annotated, Any
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
+
+from fedbandits.algorithms import ALGORITHMS
+from fedbandits.catalogue import ConfigError, build, explain
+from fedbandits.claims import METRICS, Claim, known_metric
+from fedbandits.compare import Case
+from fedbandits.environments import ENVIRONMENTS
+
+
+class Part(BaseModel):
+    """A catalogue name and parameters, which the catalogue validates."""
+
+    model_config = ConfigDict(extra="allow", frozen=True)
+
+    name: str
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        """Everything but the name."""
+        return dict(self.model_extra or {})
+
+
+class RunSettings(BaseModel):
+    """How long, how often, and how much is kept."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    horizon: Annotated[int, Field(ge=1)]
+    seeds: Annotated[int, Field(ge=1)] = 10
+    points: Annotated[int, Field(ge=1)] = 200
+
+
+def _flat(sweep: Any) -> Any:
+    """Dotted keys that TOML has read as nested tables, as dotted keys again."""
+    if not isinstance(sweep, dict):
+        return sweep
+
+    def leaves(table: Mapping[str, Any], at: str) -> Iterator[tuple[str, Any]]:
+        for name, value in table.items():
+            path = f"{at}.{name}" if at else name
+            if isinstance(value, dict):
+                yield from leaves(value, path)
+            else:
+                yield path, value
+
+    return dict(leaves(sweep, ""))
+
+
+Sweep = Annotated[dict[str, Annotated[list[Any], Field(min_length=1)]], BeforeValidator(_flat)]
+
+
+class Experiment(BaseModel):
+    """A validated experiment file: everything in it can be run, and every claim speaks of something that is."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    title: str
+    source: str
+    description: str = ""
+    environment: Part
+    run: RunSettings
+    algorithms: Annotated[dict[str, Part], Field(min_length=1)]
+    sweep: Sweep = {}
+    claims: list[Claim] = []
+
+    @model_validator(mode="after")
+    def _fits_together(self) -> Experiment:
+        for path in self.sweep:
+            self._check_axis(path)
+        for label in self.algorithms:
+            columns = [column_of(path) for path in self.axes(label)]
+            if len(set(columns)) < len(columns):
+                raise ValueError(f"sweep: two of its columns for {label!r} have the same name: {', '.join(columns)}")
+        for at, claim in enumerate(self.claims):
+            for what, names, known in (
+                ("algorithm", claim.labels, list(self.algorithms)),
+                ("sweep column", claim.columns, self.columns),
+            ):
+                for name in names:
+                    if name not in known:
+                        raise ValueError(f"claims.{at}: no {what} {name!r} here; {_hint(name, known)}")
+            for metric in claim.metrics:
+                if not known_metric(metric):
+                    raise ValueError(f"claims.{at}: unknown metric {metric!r}; {_hint(metric, METRICS)}")
+        self.cases  # noqa: B018  builds everything, and says what cannot be built
+        return self
+
+    @cached_property
+    def cases(self) -> list[Case]:
+        """Every algorithm at every sweep point that concerns it."""
+        return [
+            self._case(label, dict(zip(axes, values, strict=True)))
+            for label in self.algorithms
+            for axes in [self.axes(label)]
+            for values in itertools.product(*(self.sweep[path] for path in axes))
+        ]
+
+    @property
+    def columns(self) -> list[str]:
+        """Names of the sweep columns: the last component of each path."""
+        return list(dict.fromkeys(column_of(path) for path in self.sweep))
+
+    def axes(self, label: str) -> list[str]:
+        """The sweep paths that concern one algorithm."""
+        return [path for path in self.sweep if not path.startswith("algorithms.") or path.split(".")[1:-1] == [label]]
+
+    def _check_axis(self, path: str) -> None:
+        parts = path.split(".")
+        column = parts[-1]
+        legal = (
+            path == "run.horizon"
+            or (parts[0] == "environment" and len(parts) == 2)
+            or (parts[0] == "algorithms" and len(parts) == 3)
+        )
+        if not legal or column == "name":
+            raise ValueError(
+                f"sweep: cannot sweep {path!r}; possible are run.horizon, environment.PARAMETER and "
+                "algorithms.LABEL.PARAMETER"
+            )
+        if parts[0] == "algorithms" and parts[1] not in self.algorithms:
+            raise ValueError(f"sweep: no algorithm {parts[1]!r} here; {_hint(parts[1], list(self.algorithms))}")
+        if column in {"algorithm", "seed", "step", *METRICS} or (column == "clients" and parts[0] != "environment"):
+            raise ValueError(f"sweep: {path!r} would be called {column!r}, which is the name of something measured")
+
+    def _case(self, label: str, values: Mapping[str, Any]) -> Case:
+        def swept(table: str, part: Part) -> dict[str, Any]:
+            own = {path: value for path, value in values.items() if path.rpartition(".")[0] == table}
+            return part.parameters | {column_of(path): value for path, value in own.items()}
+
+        table = f"algorithms.{label}"
+        algorithm, environment = self.algorithms[label], self.environment
+        return Case(
+            label,
+            _built(ALGORITHMS, algorithm.name, swept(table, algorithm), "algorithm", table),
+            _built(ENVIRONMENTS, environment.name, swept("environment", environment), "environment", "environment"),
+            _whole(values.get("run.horizon", self.run.horizon)),
+            {column_of(path): value for path, value in values.items()},
+        )
+
+
+def column_of(path: str) -> str:
+    """The name of a sweep path's column: its last component."""
+    return path.rpartition(".")[2]
+
+
+def shipped_experiments() -> dict[str, Path]:
+    """The experiments that come with the package, by name."""
+    folder = Path(str(resources.files("fedbandits.experiments")))
+    return {path.stem: path for path in sorted(folder.glob("*.toml"))}
+
+
+def load_experiment(name_or_path: str | os.PathLike[str]) -> Experiment:
+    """An experiment by the name of a shipped one, or by the path of a file; errors name file and field.
+
+    >>> load_experiment("demo").run.horizon
+    2000
+    """
+    shipped = shipped_experiments()
+    path = shipped.get(str(name_or_path), Path(name_or_path))
+    try:
+        content = tomllib.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise ConfigError(
+            f"no experiment {str(name_or_path)!r}: not a file, and {_hint(str(name_or_path), list(shipped))}"
+        ) from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{path}: cannot be read ({error})") from None
+    except tomllib.TOMLDecodeError as error:
+        raise ConfigError(f"{path.name}: not valid TOML: {error}") from None
+    try:
+        return Experiment.model_validate(content)
+    except ValidationError as error:
+        raise ConfigError(explain(path.name, error)) from None
+
+
+def _built(registry: Mapping[str, type[Any]], name: str, parameters: dict[str, Any], what: str, table: str) -> Any:
+    try:
+        return build(registry, name, parameters, what)
+    except ConfigError as error:
+        raise ValueError(f"{table}: {error}") from None
+
+
+def _whole(horizon: Any) -> int:
+    if not isinstance(horizon, int) or horizon < 1:
+        raise ValueError(f"sweep: run.horizon must be whole numbers of at least 1 (got {horizon!r})")
+    return horizon
+
+
+def _hint(name: str, known: Sequence[str]) -> str:
+    close = difflib.get_close_matches(name, known, n=1)
+    return f"did you mean {close[0]!r}?" if close else f"known are: {', '.join(known) or 'none'}"

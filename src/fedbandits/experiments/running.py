@@ -1,0 +1,76 @@
+"""From an experiment file to results."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+
+from fedbandits.catalogue import ConfigError
+from fedbandits.compare import Study, run_study
+from fedbandits.engines import Watcher
+from fedbandits.experiments.files import Experiment, load_experiment
+from fedbandits.results import Results
+from fedbandits.store import describe
+
+
+def run_experiment(
+    experiment: Experiment | str | os.PathLike[str],
+    seeds: int | Sequence[int] | None = None,
+    jobs: int = 1,
+    out: str | os.PathLike[str] | None = None,
+    engine: str = "local",
+    *,
+    horizon: int | None = None,
+    watcher: Watcher | None = None,
+) -> Results:
+    """Run `experiment`, or what of it `out` does not hold yet, and judge its claims.
+
+    `seeds` and `horizon` replace what the file says; more seeds than before extend what `out` holds.
+    """
+    if not isinstance(experiment, Experiment):
+        experiment = load_experiment(experiment)
+    if horizon is not None:
+        experiment = _with_horizon(experiment, horizon)
+    study = Study(
+        title=experiment.title,
+        source=experiment.source,
+        description=experiment.description,
+        cases=experiment.cases,
+        points=experiment.run.points,
+        identity=_identity(experiment),
+        sweep=experiment.columns,
+        claims=[claim.model_dump(exclude_defaults=True) for claim in experiment.claims],
+    )
+    return run_study(
+        study, experiment.run.seeds if seeds is None else seeds, jobs, engine=engine, out=out, watcher=watcher
+    )
+
+
+def _identity(experiment: Experiment) -> dict[str, object]:
+    """What was run with all defaults filled in; swept parameters are named by the sweep instead."""
+    environment = describe(experiment.cases[0].environment)
+    algorithms = {case.label: describe(case.algorithm) for case in experiment.cases}
+    for path in experiment.sweep:
+        table, _, name = path.rpartition(".")
+        if table == "environment":
+            environment[name] = "swept"
+        elif table != "run":
+            algorithms[table.removeprefix("algorithms.")][name] = "swept"
+    return {
+        "environment": environment,
+        "algorithms": algorithms,
+        "run": {
+            "horizon": "swept" if "run.horizon" in experiment.sweep else experiment.run.horizon,
+            "points": experiment.run.points,
+        },
+        "sweep": experiment.sweep,
+    }
+
+
+def _with_horizon(experiment: Experiment, horizon: int) -> Experiment:
+    if "run.horizon" in experiment.sweep:
+        raise ConfigError("horizon: this experiment sweeps over run.horizon; change it in a copy of the file instead")
+    if horizon < 1:
+        raise ConfigError(f"horizon: must be at least 1 (got {horizon})")
+    content = experiment.model_dump()
+    return Experiment.model_validate({**content, "run": {**content["run"], "horizon": horizon}})

@@ -1,0 +1,99 @@
+"""Names next to what they name, without one covering the other."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from fedbandits.arrays import FloatArray
+
+
+def spread(wanted: Sequence[float], gap: float, low: float = 0.0, high: float = 1.0) -> list[float]:
+    """Positions close to `wanted`, in the same order, at least `gap` apart and within [low, high] as far as they fit.
+
+    >>> [round(at, 2) for at in spread([0.5, 0.52, 0.1], 0.1)]
+    [0.46, 0.56, 0.1]
+    >>> [round(at, 2) for at in spread([1.0, 1.0], 0.1)]
+    [0.9, 1.0]
+    """
+    order = np.argsort(wanted, kind="stable")
+    clusters: list[list[float]] = []  # [sum of (wanted - own offset), members]: each one settles at its mean
+    for index in order:
+        clusters.append([float(wanted[index]), 1])
+        while len(clusters) > 1 and _start(clusters[-2], gap) + clusters[-2][1] * gap > _start(clusters[-1], gap):
+            total, members = clusters.pop()
+            clusters[-1][0] += total
+            clusters[-1][1] += members
+    placed = [_start(cluster, gap) + place * gap for cluster in clusters for place in range(int(cluster[1]))]
+    for place in range(len(placed)):
+        placed[place] = max(placed[place], low + place * gap)
+    for place in range(len(placed)):
+        placed[-1 - place] = min(placed[-1 - place], high - place * gap)
+    result = [0.0] * len(placed)
+    for place, index in enumerate(order):
+        result[index] = placed[place]
+    return result
+
+
+def _start(cluster: Sequence[float], gap: float) -> float:
+    total, members = cluster
+    return total / members - gap * (members - 1) / 2
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a label goes: an offset in points from its mark, and how the text is anchored there."""
+
+    dx: float
+    dy: float
+    align: str
+
+
+_PLACES = (
+    Place(8, 0, "left"),
+    Place(-8, 0, "right"),
+    Place(0, 15, "center"),
+    Place(0, -15, "center"),
+    Place(6, 16, "left"),
+    Place(6, 16, "right"),
+    Place(6, -16, "left"),
+    Place(6, -16, "right"),
+    Place(6, 30, "right"),
+    Place(6, -30, "right"),
+)
+
+
+def beside(marks: FloatArray, widths: Sequence[float], height: float, frame: tuple[float, float]) -> list[Place]:
+    """For marks (m, 2) in points, a place for each label of `widths` points: the first that is free, else the freest.
+
+    A place is taken where a mark or an earlier label is, or where the label would leave `frame` (width, height).
+    """
+    taken = [(x - 5, y - 5, x + 5, y + 5) for x, y in marks]
+    chosen = []
+    for (x, y), width in zip(marks, widths, strict=True):
+        boxes = [_box(x, y, place, width, height) for place in _PLACES]
+        costs = [sum(_overlap(box, other) for other in taken) + 10 * _outside(box, frame) for box in boxes]
+        best = int(np.argmin(costs))
+        taken.append(boxes[best])
+        chosen.append(_PLACES[best])
+    return chosen
+
+
+Box = tuple[float, float, float, float]
+
+
+def _box(x: float, y: float, place: Place, width: float, height: float) -> Box:
+    left = x + place.dx - {"left": 0.0, "center": width / 2, "right": width}[place.align]
+    return left, y + place.dy - height / 2, left + width, y + place.dy + height / 2
+
+
+def _overlap(one: Box, other: Box) -> float:
+    wide = min(one[2], other[2]) - max(one[0], other[0])
+    high = min(one[3], other[3]) - max(one[1], other[1])
+    return max(0.0, wide) * max(0.0, high)
+
+
+def _outside(box: Box, frame: tuple[float, float]) -> float:
+    return max(0.0, -box[0]) + max(0.0, -box[1]) + max(0.0, box[2] - frame[0]) + max(0.0, box[3] - frame[1])

@@ -1,0 +1,74 @@
+"""Colours and marks of the series, and the inks of a picture, in a light and a dark mode.
+
+Plots are drawn once, in *stand-in* colours that occur nowhere else; `svg` replaces each by a CSS variable with the
+light colour as fallback, and the page gives the variables their values for either mode. The first six series colours
+stay apart under simulated protanopia, deuteranopia and tritanopia; all have a contrast of at least 3 to 1 against the
+page. Direct labels, markers and dashes tell the rest, so that no reading rests on colour alone.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+Dash = str | tuple[int, tuple[float, ...]]
+
+
+@dataclass(frozen=True, slots=True)
+class Ink:
+    """One colour of a picture: the CSS variable, its value in either mode, and what stands for it while drawing."""
+
+    name: str
+    light: str
+    dark: str
+    stand_in: str
+
+    @property
+    def css(self) -> str:
+        """How a style refers to it."""
+        return f"var(--{self.name}, {self.light})"
+
+
+_SERIES = (
+    ("#0f54bd", "#4a8df0"),
+    ("#e06a00", "#ff9a45"),
+    ("#07875f", "#8ff0b5"),
+    ("#7a1153", "#d44fa6"),
+    ("#2b9ad8", "#7fbff5"),
+    ("#6b5410", "#94801f"),
+    ("#e0508c", "#f7b3cd"),
+    ("#30333f", "#e9e9f0"),
+)
+SERIES = tuple(Ink(f"series-{i}", light, dark, f"#5e71{i:02x}") for i, (light, dark) in enumerate(_SERIES))
+SURFACE = Ink("surface", "#ffffff", "#15171d", "#5e7200")
+TEXT = Ink("ink", "#1b1d24", "#eceef4", "#5e7201")
+MUTED = Ink("muted", "#5d6270", "#9ea4b5", "#5e7202")
+GRID = Ink("grid", "#e5e7ee", "#2b2f3a", "#5e7203")
+INKS = (*SERIES, SURFACE, TEXT, MUTED, GRID)
+
+_DASHES: tuple[Dash, ...] = ("solid", (0, (5.0, 2.0)), (0, (1.5, 1.5)), (0, (6.0, 2.0, 1.5, 2.0)))
+_MARKERS = ("o", "s", "^", "D", "v", "P", "X", "h")
+
+
+@dataclass(frozen=True, slots=True)
+class Style:
+    """How one series is drawn everywhere."""
+
+    ink: Ink
+    dash: Dash
+    marker: str
+
+
+def style(index: int) -> Style:
+    """The style of series `index`: colours first, then the same colours dashed."""
+    turn = index // len(SERIES)
+    return Style(SERIES[index % len(SERIES)], _DASHES[turn % len(_DASHES)], _MARKERS[(index + turn) % len(_MARKERS)])
+
+
+def css_variables() -> str:
+    """The variables of every ink, light by default and dark where the reader prefers it; print is always light."""
+    light = " ".join(f"--{ink.name}: {ink.light};" for ink in INKS)
+    dark = " ".join(f"--{ink.name}: {ink.dark};" for ink in INKS)
+    return (
+        f":root {{ color-scheme: light dark; {light} }}\n"
+        f"@media screen and (prefers-color-scheme: dark) {{ :root {{ {dark} }} }}"
+    )

@@ -1,0 +1,122 @@
+"""The summary table: one model, drawn in a terminal by rich and in a page as HTML."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import pandas as pd
+from rich import box
+from rich.table import Table as RichTable
+from rich.text import Text
+
+from fedbandits.report.readable import exact, human, with_error
+from fedbandits.report.summary import summarise
+
+if TYPE_CHECKING:
+    from fedbandits.results import Results
+
+_ARROWS = {"up": "↑", "down": "↓", "peer": "↔"}
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """One number of a cell: as read, and exactly. `way` is "up", "down", "peer" or empty."""
+
+    text: str
+    exact: str
+    way: str = ""
+
+    @property
+    def arrow(self) -> str:
+        """The direction as a sign."""
+        return _ARROWS.get(self.way, "")
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A heading; `hint` explains it."""
+
+    title: str
+    hint: str = ""
+    numeric: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One algorithm at one sweep point: a cell, of one figure or several, for every column.
+
+    `bar` is its regret as a share of the largest one.
+    """
+
+    name: str
+    cells: tuple[tuple[Figure, ...], ...]
+    bar: float
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """Rows under columns; the first column names the algorithm."""
+
+    columns: tuple[Column, ...]
+    rows: tuple[Row, ...]
+
+    def rich(self) -> RichTable:
+        """For a terminal of 80 columns: figures that go both ways stand one above the other."""
+        table = RichTable(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0), header_style="bold")
+        for column in self.columns:
+            justify = "right" if column.numeric else "left"
+            table.add_column(column.title, justify=justify, overflow="fold", no_wrap=column.numeric)  # type: ignore[arg-type]
+        for row in self.rows:
+            table.add_row(*(Text("\n".join(f"{f.arrow} {f.text}".strip() for f in cell)) for cell in row.cells))
+        return table
+
+
+def summary_table(results: Results) -> Table:
+    """Regret with standard error, what was said each way, and speed, for every algorithm and sweep point."""
+    summary = summarise(results)
+    ways = [way for way in _ARROWS if (summary[f"{way}_messages"] > 0).any()] or ["up", "down"]
+    columns = [Column("Algorithm", numeric=False), *(Column(name) for name in results.sweep)]
+    columns += [
+        Column("Regret", "cumulative pseudo-regret of all clients at the end, mean ± standard error over seeds"),
+        Column("Syncs", "synchronisations: conversations in which the server asked for or told anything"),
+        Column("Messages", "transfers that carried at least one array"),
+        Column("Scalars", "numbers inside messages"),
+        Column("Bytes", "length of the serialised messages"),
+        Column("Dec./s", "decisions per second of one process, environment included"),
+    ]
+    largest = summary["regret"].max()
+    rows = []
+    for _, point in summary.iterrows():
+        name = str(point["algorithm"])
+        cells: list[tuple[Figure, ...]] = [
+            (Figure(name, name),),
+            *((_plain(point[column]),) for column in results.sweep),
+        ]
+        cells.append((_figure(point, "regret", with_error),))
+        cells.append((_figure(point, "syncs", _mean_only),))
+        for unit, shown in (("messages", _mean_only), ("scalars", _mean_only), ("bytes", _bytes_only)):
+            cells.append(tuple(_figure(point, f"{way}_{unit}", shown, way) for way in ways))
+        cells.append((_figure(point, "decisions_per_second", _mean_only),))
+        rows.append(Row(name, tuple(cells), float(point["regret"] / largest) if largest > 0 else 0.0))
+    return Table(tuple(columns), tuple(rows))
+
+
+def _plain(value: Any) -> Figure:
+    text = human(value) if isinstance(value, int | float) else str(value)
+    return Figure(text, str(value))
+
+
+def _figure(point: pd.Series[Any], column: str, show: Callable[[float, float], str], way: str = "") -> Figure:
+    mean, error = float(point[column]), float(point[f"{column}_se"])
+    full = exact(mean) if pd.isna(error) else f"{exact(mean)} ± {exact(error)}"
+    return Figure(show(mean, error), full, way)
+
+
+def _mean_only(mean: float, _: float) -> str:
+    return human(mean)
+
+
+def _bytes_only(mean: float, _: float) -> str:
+    return human(mean, "B")

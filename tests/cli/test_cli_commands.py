@@ -1,0 +1,170 @@
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+import fedbandits
+from fedbandits.algorithms import ALGORITHMS
+from fedbandits.cli import app
+from fedbandits.environments import ENVIRONMENTS
+from fedbandits.experiments import shipped_experiments
+from fedbandits.report.command import compare_command
+from fedbandits.report.summary import summarise
+from fedbandits.results import Results
+
+COMMANDS = ("demo", "list", "compare", "run", "report")
+SMALL = ["-a", "dislinucb:threshold=2", "-a", "alone=independent-linucb", "-e", "linear:clients=3,dim=2,arms=4"]
+SMALL += ["--horizon", "40", "--seeds", "2", "--jobs", "1"]
+
+
+def invoke(*words: str) -> tuple[int, str, str]:
+    result = CliRunner().invoke(app, list(words))
+    return result.exit_code, result.stdout, result.stderr
+
+
+@pytest.fixture(scope="module")
+def compared(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict]:
+    directory = tmp_path_factory.mktemp("compared") / "out"
+    code, out, _ = invoke("compare", *SMALL, "--out", str(directory), "--json")
+    assert code == 0
+    return directory, json.loads(out)
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_help_has_an_example(command: str) -> None:
+    code, out, _ = invoke(command, "--help")
+    assert code == 0
+    assert f"Example: fedbandits {command}" in out
+
+
+def test_help_lists_every_command() -> None:
+    for words in ([], ["--help"]):
+        code, out, _ = invoke(*words)
+        assert code == 0
+        assert all(f" {command} " in out for command in COMMANDS)
+
+
+def test_version() -> None:
+    assert invoke("--version") == (0, f"fedbandits {fedbandits.__version__}\n", "")
+
+
+def test_help_imports_nothing_heavy() -> None:
+    program = (
+        "import sys\nfrom fedbandits.cli import app\n"
+        "try: app(['--help'], prog_name='fedbandits')\nexcept SystemExit: pass\n"
+        "print([name for name in ('numba', 'numpy', 'pandas', 'matplotlib', 'scipy') if name in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[-1] == "[]"
+
+
+def test_list_as_json() -> None:
+    code, out, _ = invoke("list", "--json")
+    listed = json.loads(out)
+    assert code == 0
+    assert [entry["name"] for entry in listed["algorithms"]] == list(ALGORITHMS)
+    assert [entry["name"] for entry in listed["environments"]] == list(ENVIRONMENTS)
+    assert [entry["name"] for entry in listed["experiments"]] == list(shipped_experiments())
+    dis = next(entry for entry in listed["algorithms"] if entry["name"] == "dislinucb")
+    assert dis["parameters"]["threshold"] == "theory"
+    properties = {"family", "topology", "talks", "wire", "private", "guarantee", "source"}
+    assert all(properties <= entry.keys() for entry in listed["algorithms"])
+
+
+def test_list_for_people_fits_80_columns() -> None:
+    code, out, _ = invoke("list")
+    assert code == 0
+    assert max(map(len, out.splitlines())) <= 80
+    for name in (*ALGORITHMS, *ENVIRONMENTS, *shipped_experiments()):
+        assert name in out.splitlines()
+
+
+def test_list_one() -> None:
+    _, out, _ = invoke("list", "algorithms", "dislinucb", "--json")
+    assert [entry["name"] for entry in json.loads(out)] == ["dislinucb"]
+
+
+def test_compare_keeps_what_it_prints(compared: tuple[Path, dict]) -> None:
+    directory, printed = compared
+    held = summarise(Results.load(directory))
+    assert [row["algorithm"] for row in printed["summary"]] == ["dislinucb", "alone"]
+    for row, (_, point) in zip(printed["summary"], held.iterrows(), strict=True):
+        assert row["regret"] == point["regret"]
+        assert row["regret_se"] == point["regret_se"]
+        assert row["up_messages"] == point["up_messages"]
+    assert printed["settings"]["algorithms"]["dislinucb"]["threshold"] == 2.0
+    assert Path(printed["report"]) == directory / "report.html"
+    assert "alone" in (directory / "report.html").read_text(encoding="utf-8")
+
+
+def test_the_reproducing_command_reproduces(compared: tuple[Path, dict]) -> None:
+    _, printed = compared
+    words = compare_command(printed["settings"])
+    assert words is not None
+    assert words.startswith("fedbandits compare -a dislinucb:threshold=2.0 -a alone=independent-linucb -e linear:")
+    code, out, _ = invoke(*words.split()[1:], "--jobs", "1", "--json")
+    assert code == 0
+    assert [row["regret"] for row in json.loads(out)["summary"]] == [row["regret"] for row in printed["summary"]]
+
+
+def test_compare_for_people_keeps_stdout_for_results() -> None:
+    code, out, err = invoke("compare", *SMALL)
+    assert code == 0
+    assert "Regret" in out
+    assert "alone" in out
+    assert "runs done" in err
+    assert "runs done" not in out
+
+
+def test_report_writes_where_it_is_told(compared: tuple[Path, dict], tmp_path: Path) -> None:
+    directory, _ = compared
+    path = tmp_path / "page.html"
+    code, out, _ = invoke("report", str(directory), "--out", str(path))
+    assert code == 0
+    assert out.strip() == str(path)
+    assert path.read_text(encoding="utf-8") == (directory / "report.html").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["compare", "-a", "dislinucbb"], "did you mean 'dislinucb'?"),
+        (["compare", "-a", "dislinucb:treshold=2"], "did you mean 'threshold'?"),
+        (["compare", "-a", "dislinucb:ridge=-1"], "ridge"),
+        (["compare", "-a", "dislinucb:ridge"], "KEY=VALUE"),
+        (["compare", "-a", "dislinucb:ridge=1,ridge=2"], "twice"),
+        (["compare", "-a", "=dislinucb"], "a name is missing"),
+        (["compare", "-a", "random", "-a", "random"], "-a other=random"),
+        (["compare", "-a", "random", "-e", "linear:clients=2.5"], "clients"),
+        (["compare", "-a", "random", "-e", "liner"], "did you mean 'linear'?"),
+        (["compare", "-a", "random", "--horizon", "0"], "--horizon: must be at least 1"),
+        (["compare", "-a", "random", "--horizon", "many"], "--horizon"),
+        (["compare", "-a", "random", "--seeds", "0"], "seeds: must be at least 1"),
+        (["compare", "-a", "random", "--jobs", "0"], "jobs: must be at least 1"),
+        (["compare", "-a", "random", "--engine", "steam"], "known are: local, ray"),
+        (["compare"], "--algorithm"),
+        (["run", "dmeo"], "did you mean 'demo'?"),
+        (["list", "colours"], "algorithms, environments, experiments"),
+        (["list", "algorithms", "nobody"], "known are: random"),
+        (["report", "nowhere"], "does not exist"),
+        (["report", "."], "holds no results"),
+        (["frobnicate"], "--help"),
+    ],
+)
+def test_errors_are_one_line_and_leave_nothing(
+    words: list[str], said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    keeps = ["--out", "kept"] if words[0] in ("compare", "run") else []
+    code, out, err = invoke(*words, *keeps)
+    assert code == 2
+    assert out == ""
+    assert err.startswith("error: ")
+    assert err.count("\n") == 1
+    assert said in err
+    assert list(tmp_path.iterdir()) == []

@@ -1,0 +1,1 @@
+"""The suite every algorithm passes, found by walking `ALGORITHMS`; its harness serves the other tests too."""

@@ -1,0 +1,109 @@
+"""What the suite runs: every algorithm of the catalogue, on a small version of the environment it is at home in.
+
+An algorithm added to `ALGORITHMS` is covered at once. It needs a line here only if its defaults stay quiet over a
+short horizon (`TALKATIVE`), or if it has a setting that never talks (`SILENT`).
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import networkx as nx
+import numpy as np
+
+from conformance.gossip import GossipLinUCB
+from fedbandits.algorithms import ALGORITHMS
+from fedbandits.arrays import State
+from fedbandits.catalogue import About
+from fedbandits.environments import ENVIRONMENTS, Environment
+from fedbandits.protocol import Algorithm, Problem
+from fedbandits.simulate import Simulation
+from fedbandits.streams import Streams
+
+REGISTRY: dict[str, type[Algorithm]] = ALGORITHMS | {GossipLinUCB.about.name: GossipLinUCB}
+"""The catalogue, and a sample of agents that talk on a graph."""
+NAMES = sorted(REGISTRY)
+TTL = 2
+CLIENTS = 6
+HORIZON = 40
+SCHEDULES = ("all", "round-robin", "random")
+
+SMALL: dict[str, dict[str, Any]] = {
+    "linear": {"clients": CLIENTS, "dim": 5, "arms": 7},
+    "linear-shared": {"clients": CLIENTS, "dim": 5, "arms": 7, "shared": 3},
+}
+"""Parameters that make an environment small; one without an entry is made with its defaults."""
+
+TALKATIVE: dict[str, dict[str, Any]] = {
+    "dislinucb": {"threshold": 0.5},
+    "async-linucb": {"gamma_up": 1.3, "gamma_down": 1.3},
+    "async-linucb-am": {"gamma_up": 1.3, "gamma_down": 1.3},
+}
+"""Parameters under which an algorithm that talks does so several times within `HORIZON`, in every schedule."""
+
+SILENT: dict[str, dict[str, Any]] = {
+    "dislinucb": {"threshold": math.inf},
+    "async-linucb": {"gamma_up": math.inf},
+    "async-linucb-am": {"gamma_up": math.inf},
+    "fedlinucb-async": {"growth": math.inf},
+}
+"""Parameters that switch communication off."""
+
+
+def about(name: str) -> About:
+    """The catalogue entry of an algorithm."""
+    return REGISTRY[name].about
+
+
+def talks(name: str) -> bool:
+    """Whether the algorithm says anything at all."""
+    return bool(about(name).says)
+
+
+TALKING = [name for name in NAMES if talks(name)]
+"""The algorithms that talk."""
+STAR = [name for name in TALKING if about(name).topology == "star"]
+"""Those that talk to a server."""
+
+
+def talkative(name: str, **parameters: Any) -> Algorithm:
+    """The algorithm with parameters under which it talks."""
+    return REGISTRY[name](**(TALKATIVE.get(name, {}) | parameters))
+
+
+def home(name: str, **parameters: Any) -> Environment:
+    """A small version of the environment that the algorithm `name` is at home in."""
+    environment = about(name).environment
+    return ENVIRONMENTS[environment](**(SMALL.get(environment, {}) | parameters))
+
+
+def network_of(name: str, clients: int = CLIENTS) -> nx.Graph | None:
+    """For agents that talk on a graph: a ring, wide enough that `TTL` hops do not reach everybody."""
+    return nx.cycle_graph(clients) if about(name).topology == "graph" else None
+
+
+def simulation(name: str, seed: int = 0, horizon: int = HORIZON, **environment: Any) -> Simulation:
+    """A run of the talkative algorithm `name` at home."""
+    return Simulation(talkative(name), home(name, **environment), horizon, seed, network=network_of(name), ttl=TTL)
+
+
+def problem_of(name: str, horizon: int = HORIZON, **parameters: Any) -> Problem:
+    """The problem that the home environment of `name` poses."""
+    return home(name, **parameters).world(horizon, np.random.SeedSequence(0)).problem
+
+
+def population(name: str, problem: Problem, n: int | None = None, seed: int = 0, **parameters: Any) -> Any:
+    """A population of the talkative algorithm `name`, everybody by default."""
+    n = problem.agents if n is None else n
+    return talkative(name, **parameters).agents(problem, n, Streams(np.random.SeedSequence(seed), n))
+
+
+def same(left: State, right: State) -> bool:
+    """Whether two snapshots agree in names, types, shapes and every bit."""
+    return left.keys() == right.keys() and all(
+        left[key].dtype == right[key].dtype
+        and left[key].shape == right[key].shape
+        and left[key].tobytes() == right[key].tobytes()
+        for key in left
+    )

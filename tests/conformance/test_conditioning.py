@@ -1,0 +1,56 @@
+"""Positive definiteness survives 10^5 steps of ill-conditioned arms."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from conformance.subjects import NAMES, REGISTRY, STAR, population, problem_of, talkative
+from fedbandits.carriers import InProcess, hold
+from fedbandits.ledger import Ledger
+from fedbandits.wire import Wire
+
+STEPS = 100_000
+CHECKS = 10
+
+
+def distinct() -> list[str]:
+    """One algorithm for every way to learn and answer among those that keep an inverse; those that talk first."""
+    found: dict[tuple[object, object], str] = {}
+    for name in sorted(NAMES, key=lambda name: (name not in STAR, name)):
+        agents = population(name, problem_of(name), 1)
+        if any(key.endswith("inverse") for key in agents.state()):
+            kind = type(agents)
+            found.setdefault((kind.learn, getattr(kind, "answer", None)), name)
+    return list(found.values())
+
+
+@pytest.mark.parametrize("name", distinct())
+def test_inverses_stay_positive_definite(name):
+    """All arms within 1e-8 of one direction, a small ridge: the inverse's eigenvalues lie ten powers of ten apart.
+
+    The server has the floor whenever somebody calls, as in a run, so that settling and bulk updates take part.
+    """
+    fields = REGISTRY[name].__dataclass_fields__
+    harsh = {"ridge": 1e-5} if "ridge" in fields else {}
+    quick = {"alternations": 1} if "alternations" in fields else {}
+    problem = problem_of(name, clients=2)
+    agents = population(name, problem, **harsh, **quick)
+    server = talkative(name, **harsh, **quick).server(problem, 2)
+    carrier = InProcess(agents, Ledger(), Wire())
+    rng = np.random.default_rng(1)
+    direction = rng.standard_normal(problem.dim)
+    direction /= np.linalg.norm(direction)
+    who, picks = np.arange(2), np.zeros(2, dtype=np.int64)
+    for part in range(CHECKS):
+        noise = 1e-8 * rng.standard_normal((STEPS // CHECKS, 2, 1, problem.dim))
+        rewards = rng.standard_normal((STEPS // CHECKS, 2))
+        for arms, reward in zip(direction + noise, rewards, strict=True):
+            agents.learn(who, arms, picks, reward)
+            if server is not None and (calling := agents.calling()).any():
+                hold(server, np.flatnonzero(calling), carrier)
+        for key, inverse in agents.state().items():
+            if key.endswith("inverse"):
+                np.testing.assert_array_equal(inverse, inverse.swapaxes(1, 2))
+                assert (np.linalg.eigvalsh(inverse) > 0).all(), f"{key} after {(part + 1) * STEPS // CHECKS} steps"
+    assert np.isfinite(np.concatenate([array.ravel() for array in agents.state().values()])).all()

@@ -1,0 +1,187 @@
+"""Agents that talk on a graph: the relay delivers and counts what flooding, letter by letter, would."""
+
+from __future__ import annotations
+
+import networkx as nx
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import fedbandits as fb
+from conformance.flood import Flood
+from conformance.gossip import FRESH, GossipLinUCB
+from conformance.subjects import CLIENTS, HORIZON, home, same, simulation
+from fedbandits.ledger import Ledger
+from fedbandits.network.relay import Relay
+from fedbandits.protocol import Message
+from fedbandits.simulate import Simulation
+from fedbandits.wire import Utterance, Wire, vector
+
+NAME = GossipLinUCB.about.name
+
+
+class Parrots:
+    """Peers that say who they are and when, and write down what they hear."""
+
+    def __init__(self, speakers):
+        self.speakers = speakers
+        self.step = 0
+        self.heard = []
+
+    def say(self, who):
+        names = np.array(sorted(self.speakers[self.step]), dtype=np.int64)
+        if len(names) == 0:
+            return None
+        return Message("name", names, {"tag": np.stack([names, np.full(len(names), self.step)], axis=1).astype(float)})
+
+    def hear(self, inbox):
+        tags = inbox.said.arrays["tag"]
+        np.testing.assert_array_equal(tags[:, 0], inbox.said.who)
+        np.testing.assert_array_equal(tags[:, 1], inbox.born)
+        self.heard += [
+            (self.step, int(to), int(inbox.said.who[row]), int(inbox.born[row]))
+            for to, row in zip(inbox.to, inbox.row, strict=True)
+        ]
+
+
+@st.composite
+def networks(draw):
+    n = draw(st.integers(1, 9))
+    pairs = [(u, v) for u in range(n) for v in range(u, n)]
+    graph = nx.empty_graph(n)
+    graph.add_edges_from(draw(st.lists(st.sampled_from(pairs), max_size=2 * n)))
+    return graph
+
+
+@given(networks(), st.integers(0, 5), st.data())
+def test_closed_form_equals_flooding(network, ttl, data):
+    """Same deliveries in the same rounds, each once, and the same number of links crossed."""
+    nodes = st.sets(st.sampled_from(sorted(network)))
+    speakers = data.draw(st.lists(nodes, min_size=1, max_size=6)) + [set()] * ttl
+    peers, ledger = Parrots(speakers), Ledger()
+    wire = Wire().speaking([Utterance("name", "peer", (vector("tag", 2),))], {})
+    relay, flood = Relay(network, ttl, ledger, wire), Flood(network, ttl)
+    expected, links = [], 0
+    for step, said in enumerate(speakers):
+        peers.step = step
+        relay.round(peers, np.arange(len(network)), step)
+        read, crossed = flood.round(step, dict.fromkeys(said, ""))
+        expected += [(step, to, letter.origin, letter.born) for to, letter in read]
+        links += len(crossed)
+        assert ledger.peer.messages == links
+    assert sorted(peers.heard) == sorted(expected)
+    assert len(set(peers.heard)) == len(peers.heard)
+    assert ledger.peer.scalars == 2 * links
+    if ttl:
+        assert ledger.syncs == sum(map(bool, speakers))
+
+
+def test_a_message_reaches_exactly_the_agents_within_its_life():
+    """On a path of five, said in the middle with two hops to live: round 0 reaches 1 and 3, round 1 reaches 0 and 4."""
+    peers = Parrots([{2}, set(), set()])
+    ledger = Ledger()
+    relay = Relay(nx.path_graph(5), 2, ledger, Wire())
+    for step in range(3):
+        peers.step = step
+        relay.round(peers, np.arange(5), step)
+    assert sorted(peers.heard) == [(0, 1, 2, 0), (0, 3, 2, 0), (1, 0, 2, 0), (1, 4, 2, 0)]
+    assert ledger.peer.messages == 2 + 4  # the origin's two links, then two links of each neighbour
+
+
+def test_hearing_equals_pooling_what_was_said():
+    """Complete graph, one hop: every agent knows everybody's observations, as under central LinUCB."""
+    env = home(NAME)
+    gossip = Simulation(GossipLinUCB(), env, HORIZON, 1, network=nx.complete_graph(CLIENTS))
+    central = Simulation(fb.algorithms.CentralLinUCB(), env, HORIZON, 1)
+    gossip.run()
+    central.run()
+    np.testing.assert_allclose(gossip.agents.models.theta, central.agents.models.theta, atol=1e-9)
+    np.testing.assert_allclose(gossip.trace().regret, central.trace().regret)
+
+
+def test_without_links_everybody_is_alone():
+    env = home(NAME)
+    gossip = fb.simulate(GossipLinUCB(), env, HORIZON, 1, network=nx.empty_graph(CLIENTS), ttl=3)
+    alone = fb.simulate(fb.algorithms.IndependentLinUCB(), env, HORIZON, 1)
+    np.testing.assert_allclose(gossip.regret, alone.regret)
+    assert gossip.messages[-1] == 0
+
+
+def test_more_hops_mean_less_regret_and_more_messages():
+    env = home(NAME, clients=12)
+    ring = nx.cycle_graph(12)
+    runs = {
+        ttl: [fb.simulate(GossipLinUCB(), env, 100, seed, network=ring, ttl=ttl) for seed in range(5)]
+        for ttl in (0, 1, 6)
+    }
+    regret = {ttl: np.mean([trace.regret[-1] for trace in traces]) for ttl, traces in runs.items()}
+    assert regret[6] < regret[1] < regret[0]
+    per_step = runs[1][0].peerlink.messages[0]
+    assert per_step == 12 * 2
+    d = 5
+    assert runs[1][0].peerlink.scalars[0] == per_step * (d * d + d)
+    assert runs[0][0].messages[-1] == 0
+    assert runs[6][0].uplink.messages[-1] == runs[6][0].downlink.messages[-1] == 0
+
+
+def test_letters_under_way_are_part_of_the_snapshot():
+    run = simulation(NAME, 2)
+    run.run(steps=10)
+    saved = run.state()
+    run.run()
+    forgetful = {key: value for key, value in saved.items() if not key.startswith("relay.")}
+    forgetful["relay.flying"] = np.array(0)
+    resumed, lossy = simulation(NAME, 2), simulation(NAME, 2)
+    resumed.load(saved)
+    resumed.run()
+    lossy.load(forgetful)
+    lossy.run()
+    assert same(resumed.state(), run.state())
+    assert not same(lossy.state(), run.state()), "no letter was under way: the test shows nothing"
+
+
+class TestNetworkIsChecked:
+    def test_missing(self):
+        with pytest.raises(fb.ConfigError, match="give network="):
+            fb.simulate(GossipLinUCB(), home(NAME), 3)
+
+    @pytest.mark.parametrize("nodes", [CLIENTS - 1, CLIENTS + 1])
+    def test_of_another_size(self, nodes):
+        with pytest.raises(fb.ConfigError, match=f"one node for each of {CLIENTS} agents"):
+            fb.simulate(GossipLinUCB(), home(NAME), 3, network=nx.cycle_graph(nodes))
+
+    def test_directed(self):
+        with pytest.raises(ValueError, match="directed"):
+            fb.simulate(GossipLinUCB(), home(NAME), 3, network=nx.cycle_graph(CLIENTS, create_using=nx.DiGraph))
+
+    def test_named_nodes(self):
+        graph = nx.relabel_nodes(nx.cycle_graph(CLIENTS), {0: "zero"})
+        with pytest.raises(ValueError, match=r"0\.\.n-1"):
+            fb.simulate(GossipLinUCB(), home(NAME), 3, network=graph)
+
+    def test_negative_life(self):
+        with pytest.raises(ValueError, match="ttl"):
+            fb.simulate(GossipLinUCB(), home(NAME), 3, network=nx.cycle_graph(CLIENTS), ttl=-1)
+
+    def test_undeclared_letters_are_refused(self):
+        class Chatty(Parrots):
+            pass
+
+        relay = Relay(nx.path_graph(3), 1, Ledger(), Wire().speaking([FRESH], {"d": 5}))
+        with pytest.raises(ValueError, match="never declared"):
+            relay.round(Chatty([{0}]), np.arange(3), 0)
+
+
+def test_agents_know_their_network():
+    """`Problem.network` is the graph given to the simulation."""
+    seen = []
+
+    class Curious(GossipLinUCB):
+        def agents(self, problem, n, rng):
+            seen.append(problem.network)
+            return super().agents(problem, n, rng)
+
+    ring = nx.cycle_graph(CLIENTS)
+    fb.simulate(Curious(), home(NAME), 3, network=ring)
+    assert seen == [ring]

@@ -1,0 +1,256 @@
+"""Two worlds: everybody as one population in one process, and everybody alone, reached by bytes.
+
+Both are driven step by step through the same turns of the same world, so that any difference shows at the step where
+it arises. Nothing here knows an algorithm; a world needs only the contract.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+import networkx as nx
+import numpy as np
+
+from conformance.flood import Flood, Letter
+from fedbandits.arrays import FloatArray, IntArray, State
+from fedbandits.carriers import Carrier, InProcess, Serialising, hold
+from fedbandits.environments import Environment, Turn
+from fedbandits.ledger import Ledger
+from fedbandits.network.relay import Relay
+from fedbandits.protocol import Algorithm, Inbox, Message, Problem
+from fedbandits.streams import Streams
+from fedbandits.wire import Wire, sizes_of
+
+ALONE = np.zeros(1, dtype=np.int64)
+
+
+def bound(wire: Wire, algorithm: Algorithm, problem: Problem) -> Wire:
+    """`wire`, bound to what `algorithm` declares for `problem`."""
+    return wire.speaking(algorithm.about.says, sizes_of(algorithm, problem))
+
+
+class Together:
+    """One population of n, in process."""
+
+    def __init__(
+        self, algorithm: Algorithm, problem: Problem, seed: np.random.SeedSequence, wire: Wire, ttl: int = 1
+    ) -> None:
+        n = problem.agents
+        self.agents: Any = algorithm.agents(problem, n, Streams(seed, n))
+        self.server: Any = algorithm.server(problem, n)
+        self.ledger = Ledger()
+        self.wire = bound(wire, algorithm, problem)
+        self.carrier: Carrier = InProcess(self.agents, self.ledger, self.wire)
+        self.relay = Relay(problem.network, ttl, self.ledger, self.wire) if problem.network else None
+
+    def choose(self, who: IntArray, arms: FloatArray) -> IntArray:
+        return self.agents.choose(who, arms)
+
+    def learn(self, who: IntArray, arms: FloatArray, picks: IntArray, rewards: FloatArray) -> None:
+        self.agents.learn(who, arms, picks, rewards)
+
+    def calling(self) -> IntArray:
+        return np.flatnonzero(self.agents.calling())
+
+    def talk(self, turn: Turn, step: int) -> IntArray:
+        """Give the server the floor, or let peers talk; returns who called."""
+        if self.relay is not None:
+            self.relay.round(self.agents, turn.who, step)
+            return turn.who
+        return _hold(self, turn)
+
+    def states(self) -> list[State]:
+        """The snapshot of every agent, as rows of the population's."""
+        state = self.agents.state()
+        return [{name: array[i : i + 1] for name, array in state.items()} for i in range(self._n)]
+
+    @property
+    def _n(self) -> int:
+        return len(self.agents.calling())
+
+
+class Apart:
+    """n populations of one, each with the random stream of its own identity; only bytes pass between them."""
+
+    def __init__(
+        self, algorithm: Algorithm, problem: Problem, seed: np.random.SeedSequence, wire: Wire, ttl: int = 1
+    ) -> None:
+        n = problem.agents
+        self.agents: list[Any] = [
+            algorithm.agents(problem, 1, Streams(seed, identities=np.array([i]))) for i in range(n)
+        ]
+        self.server: Any = algorithm.server(problem, n)
+        self.ledger = Ledger()
+        self.wire = bound(wire, algorithm, problem)
+        self.carrier = Serialising(self.agents, self.ledger, self.wire)
+        self.flood: Flood[bytes] | None = Flood(problem.network, ttl) if problem.network else None
+        self.bytes_crossed = 0
+
+    def choose(self, who: IntArray, arms: FloatArray) -> IntArray:
+        picks = [self.agents[i].choose(ALONE, arms[row : row + 1])[0] for row, i in enumerate(who)]
+        return np.array(picks, dtype=np.int64)
+
+    def learn(self, who: IntArray, arms: FloatArray, picks: IntArray, rewards: FloatArray) -> None:
+        for row, i in enumerate(who):
+            one = slice(row, row + 1)
+            self.agents[i].learn(ALONE, arms[one], picks[one], rewards[one])
+
+    def calling(self) -> IntArray:
+        return np.flatnonzero([agent.calling()[0] for agent in self.agents])
+
+    def talk(self, turn: Turn, step: int) -> IntArray:
+        if self.flood is not None:
+            self._gossip(self.flood, turn.who, step)
+            return turn.who
+        return _hold(self, turn)
+
+    @property
+    def bytes_seen(self) -> int:
+        """Bytes that really crossed, to and from the server or over links."""
+        return self.carrier.bytes_seen + self.bytes_crossed
+
+    def states(self) -> list[State]:
+        return [agent.state() for agent in self.agents]
+
+    def _gossip(self, flood: Flood[bytes], who: IntArray, step: int) -> None:
+        said = {}
+        for i in who:
+            message = self.agents[i].say(ALONE)
+            if message is not None:
+                self.wire.check(message, "peer")
+                said[int(i)] = self.wire.encode(message, 0, "peer")
+        if said:
+            self.ledger.synchronised()
+        read, crossed = flood.round(step, said)
+        for letter in crossed:
+            kind, arrays = Wire.decode(letter.content)
+            message = Message(kind, ALONE, {name: array[None] for name, array in arrays.items()})
+            self.ledger.record(message, "peer", self.wire)
+            self.bytes_crossed += len(letter.content)
+        for i, agent in enumerate(self.agents):
+            # in the order of a relay: the newest first, then by origin
+            letters = sorted((letter for to, letter in read if to == i), key=lambda one: (-one.born, one.origin))
+            if letters:
+                agent.hear(_inbox(letters))
+
+
+def _hold(side: Together | Apart, turn: Turn) -> IntArray:
+    callers = side.calling()
+    if turn.reachable is not None:
+        callers = callers[turn.reachable[callers]]
+    side.carrier.reachable = turn.reachable
+    if side.server is not None:
+        hold(side.server, callers, side.carrier)
+    return callers
+
+
+def _inbox(letters: list[Letter[bytes]]) -> Inbox:
+    contents = [Wire.decode(letter.content) for letter in letters]
+    arrays = {name: np.stack([held[name] for _, held in contents]) for name in contents[0][1]}
+    origins = np.array([letter.origin for letter in letters])
+    born = np.array([letter.born for letter in letters])
+    count = len(letters)
+    return Inbox(Message(contents[0][0], origins, arrays), born, np.zeros(count, np.int64), np.arange(count))
+
+
+@dataclass(frozen=True, eq=False)
+class Step:
+    """What one step brought in both worlds; the worlds themselves stand as they were after it."""
+
+    together: Together
+    apart: Apart
+    turn: Turn
+    picks: IntArray
+    picks_apart: IntArray
+    callers: IntArray
+    callers_apart: IntArray
+
+
+def two_worlds(
+    algorithm: Algorithm,
+    environment: Environment,
+    horizon: int,
+    seed: int = 0,
+    *,
+    wire: Wire | None = None,
+    network: nx.Graph | None = None,
+    ttl: int = 1,
+) -> Iterator[Step]:
+    """Drive both worlds through one run, each on its own choices, and yield after every step."""
+    world_seed, agent_seed = np.random.SeedSequence(seed).spawn(2)
+    world = environment.world(horizon, world_seed)
+    problem = replace(world.problem, network=network)
+    together = Together(algorithm, problem, agent_seed, wire or Wire(), ttl)
+    apart = Apart(algorithm, problem, agent_seed, wire or Wire(), ttl)
+    for step in range(horizon):
+        turn = world.turn(step)
+        picks, callers = [], []
+        for side in (together, apart):
+            chosen = side.choose(turn.who, turn.arms)
+            side.learn(turn.who, turn.arms, chosen, world.pay(step, chosen).rewards)
+            picks.append(chosen)
+            callers.append(side.talk(turn, step))
+        yield Step(together, apart, turn, *picks, *callers)
+
+
+class Recording(InProcess):
+    """An in-process carrier that remembers every message, requests and replies in the order they crossed."""
+
+    def __init__(self, agents: Any, ledger: Ledger, wire: Wire) -> None:
+        super().__init__(agents, ledger, wire)
+        self.crossed: list[tuple[str, Message]] = []
+
+    def _deliver(self, request: Message) -> Message | None:
+        self.crossed.append(("down", _copy(request)))
+        reply = super()._deliver(request)
+        if reply is not None:
+            self.crossed.append(("up", _copy(reply)))
+        return reply
+
+
+def _copy(message: Message) -> Message:
+    return Message(message.kind, message.who.copy(), {k: np.array(v) for k, v in message.arrays.items()})
+
+
+@dataclass(frozen=True, eq=False)
+class Event:
+    """One step of a recorded run, before (`arms`, `picks`, ...) and after (`world`) the conversation."""
+
+    step: int
+    who: IntArray
+    arms: FloatArray
+    picks: IntArray
+    rewards: FloatArray
+    callers: IntArray
+    crossed: list[tuple[str, Message]]
+    side: Together
+
+
+def recorded(
+    algorithm: Algorithm,
+    environment: Environment,
+    horizon: int,
+    seed: int = 0,
+    *,
+    wire: Wire | None = None,
+    network: nx.Graph | None = None,
+    ttl: int = 1,
+) -> Iterator[Event]:
+    """Drive one in-process population and yield, after every step, what happened and what crossed to and from the
+    server.
+    """
+    world_seed, agent_seed = np.random.SeedSequence(seed).spawn(2)
+    world = environment.world(horizon, world_seed)
+    problem = replace(world.problem, network=network)
+    side = Together(algorithm, problem, agent_seed, wire or Wire(), ttl)
+    carrier = side.carrier = Recording(side.agents, side.ledger, side.wire)
+    for step in range(horizon):
+        turn = world.turn(step)
+        picks = side.choose(turn.who, turn.arms)
+        rewards = world.pay(step, picks).rewards
+        side.learn(turn.who, turn.arms, picks, rewards)
+        carrier.crossed.clear()
+        callers = side.talk(turn, step)
+        yield Event(step, turn.who, turn.arms, picks, rewards, callers, list(carrier.crossed), side)

@@ -1,0 +1,22 @@
+"""Settings every test shares: reproducible examples, no clocks, one thread per numerical library."""
+
+from __future__ import annotations
+
+import hypothesis
+import pytest
+from threadpoolctl import threadpool_limits
+
+hypothesis.settings.register_profile(
+    "fedbandits",
+    deadline=None,  # the first call of a kernel compiles it
+    derandomize=True,
+    max_examples=60,
+    suppress_health_check=[hypothesis.HealthCheck.too_slow],
+)
+hypothesis.settings.load_profile("fedbandits")
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _one_thread():
+    with threadpool_limits(1):
+        yield

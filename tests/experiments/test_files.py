@@ -1,0 +1,142 @@
+"""Experiment files: everything in them can be run, and errors name file and field."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from fedbandits.catalogue import ConfigError
+from fedbandits.experiments import load_experiment, shipped_experiments
+
+SOUND = """
+title = "t"
+source = "s"
+[environment]
+name = "linear"
+clients = 2
+[run]
+horizon = 10
+[algorithms.dis]
+name = "dislinucb"
+[algorithms.alone]
+name = "independent-linucb"
+"""
+
+
+def load(tmp_path, text):
+    path = tmp_path / "mine.toml"
+    path.write_text(text, encoding="utf-8")
+    return load_experiment(path)
+
+
+@pytest.mark.parametrize("name", shipped_experiments())
+def test_shipped_experiments_load_and_resolve(name):
+    experiment = load_experiment(name)
+    assert experiment.source
+    assert experiment.claims
+    assert {case.label for case in experiment.cases} == set(experiment.algorithms)
+
+
+def test_what_is_shipped():
+    assert set(shipped_experiments()) == {"async-tradeoff", "communication-growth", "demo", "federation-gain"}
+
+
+def test_shipped_experiments_say_what_they_are_known_for():
+    demo = load_experiment("demo")
+    assert (demo.run.horizon, demo.run.seeds, len(demo.algorithms)) == (2000, 5, 5)
+    tradeoff = load_experiment("async-tradeoff")
+    gammas = [case.algorithm.gamma_up for case in tradeoff.cases if case.label.startswith("async")]
+    assert gammas == [1, 2, 5, 8, float("inf")]
+    assert {case.environment.schedule for case in tradeoff.cases} == {"random"}
+    gain = load_experiment("federation-gain")
+    assert [case.environment.clients for case in gain.cases] == [1, 2, 4, 8, 16, 32, 64, 128]
+    growth = load_experiment("communication-growth")
+    assert {case.horizon for case in growth.cases} == {1_000, 3_000, 10_000, 30_000, 100_000}
+
+
+def test_sweep_is_a_cross_product_that_leaves_other_algorithms_alone(tmp_path):
+    sweep = """
+[sweep]
+"environment.clients" = [1, 2]
+algorithms.dis.threshold = [0.5, inf]
+"""
+    experiment = load(tmp_path, SOUND + sweep)
+    assert experiment.columns == ["clients", "threshold"]
+    assert [(case.label, dict(case.point)) for case in experiment.cases] == [
+        ("dis", {"clients": 1, "threshold": 0.5}),
+        ("dis", {"clients": 1, "threshold": float("inf")}),
+        ("dis", {"clients": 2, "threshold": 0.5}),
+        ("dis", {"clients": 2, "threshold": float("inf")}),
+        ("alone", {"clients": 1}),
+        ("alone", {"clients": 2}),
+    ]
+    assert [case.environment.clients for case in experiment.cases] == [1, 1, 2, 2, 1, 2]
+    assert experiment.cases[1].algorithm.threshold == float("inf")
+
+
+def claim(**fields):
+    lines = [f"{name} = {value!r}" for name, value in ({"text": "x"} | fields).items()]
+    return SOUND + "[[claims]]\n" + "\n".join(lines).replace("'", '"')
+
+
+@pytest.mark.parametrize(
+    ("text", "error"),
+    [
+        (
+            SOUND.replace("horizon = 10", "horizon = 0"),
+            "run.horizon: input should be greater than or equal to 1 (got 0)",
+        ),
+        (SOUND.replace("horizon", "horizons"), "run.horizons: extra inputs are not permitted"),
+        (SOUND.replace('title = "t"', ""), "title: field required"),
+        (SOUND + "[more]\n", "more: extra inputs are not permitted"),
+        (
+            SOUND.replace("clients", "cliants"),
+            "environment: linear has no parameter 'cliants'; did you mean 'clients'?",
+        ),
+        (SOUND.replace("clients = 2", "clients = -2"), "environment: linear: clients: input should be greater"),
+        (SOUND.replace('"dislinucb"', '"dislinucp"'), "algorithms.dis: unknown algorithm 'dislinucp'; did you mean"),
+        (SOUND + "[sweep]\nrun.seeds = [1]\n", "sweep: cannot sweep 'run.seeds'"),
+        (SOUND + "[sweep]\nrun.horizon = [1.5]\n", "sweep: run.horizon must be whole numbers"),
+        (SOUND + "[sweep]\nenvironment.dim = []\n", "sweep.environment.dim: list should have at least 1 item"),
+        (SOUND + "[sweep]\nenvironment.dim = 3\n", "sweep.environment.dim: input should be a valid list"),
+        (SOUND + "[sweep]\nenvironment.dims = [3]\n", "linear has no parameter 'dims'; did you mean 'dim'?"),
+        (SOUND + "[sweep]\nalgorithms.des.ridge = [3]\n", "sweep: no algorithm 'des' here; did you mean 'dis'?"),
+        (
+            SOUND + "[sweep]\nenvironment.noise = [3]\nalgorithms.dis.noise = [1]\n",
+            "sweep: two of its columns for 'dis' have the same name: noise, noise",
+        ),
+        (
+            claim(kind="lesser"),
+            "claims.0: input tag 'lesser' found using 'kind' does not match any of the expected tags",
+        ),
+        (claim(kind="less", metric="regret", of="dis"), "claims.0.less.than: field required"),
+        (
+            claim(kind="less", metric="regret", of="dis", than="aline"),
+            "claims.0: no algorithm 'aline' here; did you mean",
+        ),
+        (
+            claim(kind="less", metric="regrets", of="dis", than="alone"),
+            "claims.0: unknown metric 'regrets'; did you mean",
+        ),
+        (
+            claim(kind="growth", metric="regret", of="dis", against="clients", below=1),
+            "claims.0: no sweep column 'clients'",
+        ),
+        (
+            claim(kind="growth", metric="regret", of="dis", against="step"),
+            "claims.0.growth: give `above`, `below` or both",
+        ),
+        (claim(kind="between", metric="regret", of="dis", low=3, high=2), "`low` (3.0) must not exceed `high` (2.0)"),
+        ("title = ", "not valid TOML"),
+    ],
+)
+def test_errors_name_file_and_field(tmp_path, text, error):
+    with pytest.raises(ConfigError, match="(?s)^mine.toml: .*" + re.escape(error)):
+        load(tmp_path, text)
+
+
+def test_unknown_names_are_explained():
+    with pytest.raises(ConfigError, match="no experiment 'dema': not a file, and did you mean 'demo'"):
+        load_experiment("dema")
+    with pytest.raises(ConfigError, match="cannot be read"):
+        load_experiment(Path.cwd())

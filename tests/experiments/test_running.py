@@ -1,0 +1,102 @@
+"""Running experiments: claims get verdicts, interrupted work resumes."""
+
+import pytest
+
+from fedbandits.catalogue import ConfigError
+from fedbandits.experiments import run_experiment
+from fedbandits.results import Results
+
+SMALL = """
+title = "Small"
+source = "ours"
+[environment]
+name = "linear"
+dim = 2
+arms = 3
+[run]
+horizon = 30
+seeds = 3
+[algorithms.dis]
+name = "dislinucb"
+threshold = 0.5
+[algorithms.random]
+name = "random"
+[sweep]
+"environment.clients" = [1, 4]
+[[claims]]
+kind = "less"
+text = "learning helps"
+metric = "regret"
+of = "dis"
+than = "random"
+at = { clients = 4 }
+[[claims]]
+kind = "less"
+text = "learning hurts"
+metric = "regret"
+of = "random"
+than = "dis"
+at = { clients = 4 }
+"""
+
+
+@pytest.fixture
+def small(tmp_path):
+    path = tmp_path / "small.toml"
+    path.write_text(SMALL)
+    return path
+
+
+def test_results_of_a_sweep(small, tmp_path):
+    results = run_experiment(small, out=tmp_path / "out")
+    assert (results.title, results.source, results.sweep) == ("Small", "ours", ["clients"])
+    assert len(results.final()) == 2 * 2 * 3
+    summary = results.summary()
+    assert summary[["algorithm", "clients", "runs"]].to_numpy().tolist() == [
+        ["dis", 1, 3],
+        ["dis", 4, 3],
+        ["random", 1, 3],
+        ["random", 4, 3],
+    ]
+    assert results.settings["environment"]["clients"] == "swept"
+    assert results.settings["environment"]["noise"] == 0.1
+    loaded = Results.load(tmp_path / "out")
+    assert loaded.frame.equals(results.frame)
+    assert loaded.claims == results.claims
+
+
+def test_a_claim_that_fails_stays(small):
+    results = run_experiment(small)
+    assert [(claim.text, claim.verdict) for claim in results.claims] == [
+        ("learning helps", "holds"),
+        ("learning hurts", "fails"),
+    ]
+
+
+def test_seeds_and_horizon_can_be_replaced(small):
+    results = run_experiment(small, seeds=[5], horizon=10)
+    assert set(results.final()["seed"]) == {5}
+    assert set(results.final()["step"]) == {10}
+    assert {claim.verdict for claim in results.claims} == {"undecided"}
+    with pytest.raises(ConfigError, match=r"sweeps over run\.horizon"):
+        run_experiment("communication-growth", horizon=10)
+
+
+def test_claims_may_be_reworded_without_running_again(small, tmp_path):
+    run_experiment(small, out=tmp_path / "out")
+    before = {path: path.stat().st_mtime_ns for path in (tmp_path / "out" / "runs").iterdir()}
+    small.write_text(SMALL.replace("learning helps", "to learn is to win"))
+    results = run_experiment(small, out=tmp_path / "out")
+    assert results.claims[0].text == "to learn is to win"
+    assert {path: path.stat().st_mtime_ns for path in (tmp_path / "out" / "runs").iterdir()} == before
+
+
+def test_parameters_of_one_algorithm_do_not_multiply_the_others(small):
+    small.write_text(SMALL.replace('"environment.clients" = [1, 4]', "algorithms.dis.threshold = [0.5, inf]"))
+    small.write_text(small.read_text().replace("{ clients = 4 }", "{}").partition("[[claims]]")[0])
+    results = run_experiment(small, seeds=2)
+    summary = results.summary()
+    assert summary["algorithm"].tolist() == ["dis", "dis", "random"]
+    assert summary["threshold"].tolist()[:2] == [0.5, float("inf")]
+    assert summary["threshold"].isna().tolist() == [False, False, True]
+    assert summary["syncs"].tolist()[1:] == [0, 0]

@@ -1,0 +1,56 @@
+"""Colours stay apart for colour-blind readers: simulated by the matrices of Machado, Oliveira & Fernandes (2009)."""
+
+import itertools
+
+import numpy as np
+import pytest
+
+from fedbandits.report.palette import SERIES, SURFACE, style
+
+VISION = {
+    "normal": np.eye(3),
+    "protanopia": [[0.152286, 1.052583, -0.204868], [0.114503, 0.786281, 0.099216], [-0.003882, -0.048116, 1.051998]],
+    "deuteranopia": [[0.367322, 0.860646, -0.227968], [0.280085, 0.672501, 0.047413], [-0.011820, 0.042940, 0.968881]],
+    "tritanopia": [[1.255528, -0.076749, -0.178779], [-0.078411, 0.930809, 0.147602], [0.004733, 0.691367, 0.303900]],
+}
+TO_LMS = [
+    [0.4122214708, 0.5363325363, 0.0514459929],
+    [0.2119034982, 0.6806995451, 0.1073969566],
+    [0.0883024619, 0.2817188376, 0.6299787005],
+]
+TO_OKLAB = [
+    [0.2104542553, 0.7936177850, -0.0040720468],
+    [1.9779984951, -2.4285922050, 0.4505937099],
+    [0.0259040371, 0.7827717662, -0.8086757660],
+]
+
+
+def linear(colour: str) -> np.ndarray:
+    channels = np.array([int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)])
+    return np.where(channels <= 0.04045, channels / 12.92, ((channels + 0.055) / 1.055) ** 2.4)
+
+
+def luminance(colour: str) -> float:
+    return float(linear(colour) @ [0.2126, 0.7152, 0.0722])
+
+
+@pytest.mark.parametrize("mode", ["light", "dark"])
+def test_every_series_stands_out_from_the_page(mode: str) -> None:
+    page = luminance(getattr(SURFACE, mode))
+    for ink in SERIES:
+        low, high = sorted([page, luminance(getattr(ink, mode))])
+        assert (high + 0.05) / (low + 0.05) >= 3.0, ink.name
+
+
+@pytest.mark.parametrize("mode", ["light", "dark"])
+@pytest.mark.parametrize("vision", VISION)
+def test_the_first_six_are_told_apart(mode: str, vision: str) -> None:
+    seen = [np.clip(np.array(VISION[vision]) @ linear(getattr(ink, mode)), 0, 1) for ink in SERIES[:6]]
+    lab = [np.array(TO_OKLAB) @ np.cbrt(np.array(TO_LMS) @ colour) for colour in seen]
+    closest = min(np.linalg.norm(one - other) for one, other in itertools.combinations(lab, 2))
+    assert closest >= 0.07
+
+
+def test_many_series_have_different_styles() -> None:
+    styles = [style(index) for index in range(24)]
+    assert len(set(styles)) == 24
