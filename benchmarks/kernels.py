@@ -27,14 +27,16 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from benchmarks.loop_linucb import LoopLinUCB
-from benchmarks.loop_linucb import step as loop_step
 from numpy.typing import NDArray
 from rich.console import Console
 from rich.table import Table
 from threadpoolctl import threadpool_limits
 
+import fedbandits as fb
+from benchmarks.loop_linucb import LoopLinUCB
+from benchmarks.loop_linucb import step as loop_step
 from fedbandits.linalg import kernels
+from fedbandits.streams import Streams
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -310,12 +312,14 @@ PEER_ARMS, PEER_D = 10, 10
 
 
 def ours_shared() -> Callable[[], None]:
-    """One model for all arms, which differ in their features."""
-    offers, ours = Offers(1, PEER_ARMS, PEER_D, sets=1), Kernels(1, PEER_D)
-    lanes, y = offers.lanes[0], np.ones(1)
+    """One model for all arms, which differ in their features, by the public interface with all its checks."""
+    problem = fb.Problem(agents=1, dim=PEER_D, arms=PEER_ARMS, horizon=10**6)
+    agent = fb.algorithms.IndependentLinUCB(width=1.0).agents(problem, 1, Streams(np.random.SeedSequence(0), 1))
+    arms = Offers(1, PEER_ARMS, PEER_D, sets=1).lanes[0].transpose(0, 2, 1)
+    me, y = np.zeros(1, np.int64), np.ones(1)
 
     def decide() -> None:
-        ours.learn(lanes, ours.choose(lanes), y)
+        agent.learn(me, arms, agent.choose(me, arms), y)
 
     return decide
 
@@ -384,8 +388,8 @@ def mabwiser_linucb() -> Callable[[], None]:
 
 def peers(quick: bool) -> list[dict[str, Any]]:
     contestants: list[tuple[str, str | None, Callable[[], Callable[[], None]]]] = [
-        ("kernel pair, n = 1, one model", None, ours_shared),
-        ("kernels, one model per arm", None, ours_disjoint),
+        ("fedbandits IndependentLinUCB, n = 1", None, ours_shared),
+        ("fedbandits kernels, one model per arm", None, ours_disjoint),
         ("river LinUCBDisjoint", "river", river_linucb),
         ("contextualbandits LinUCB", "contextualbandits", contextualbandits_linucb),
         ("mabwiser LinUCB", "mabwiser", mabwiser_linucb),

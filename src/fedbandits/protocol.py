@@ -47,7 +47,7 @@ class Inbox:
     """What a relay delivers in one round: letter e is row `row[e]` of `said`, handed to agent `to[e]`.
 
     `said` holds every distinct message once, however many agents receive it; `said.who` are the
-    origins and `born` (rows,) the rounds in which they spoke.
+    origins and `born` (rows,) the rounds in which they spoke. Letters come newest first, then by origin.
     """
 
     said: Message
@@ -129,6 +129,14 @@ class Server(Protocol):
 
     def load(self, state: Mapping[str, Array]) -> None:
         """Resume from a snapshot."""
+
+
+@runtime_checkable
+class Portrayed(Protocol):
+    """A server that can show people what it has found out about its agents."""
+
+    def portrait(self) -> State:
+        """Named arrays to look at, such as ``graph`` (n, n) and ``clusters`` (m, n); see `portrait`. Copies."""
 
 
 class Algorithm(Protocol):

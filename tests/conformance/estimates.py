@@ -11,6 +11,8 @@ from typing import Any
 
 import numpy as np
 
+from fedbandits.algorithms.clustered.agents import ClusterAgents
+from fedbandits.algorithms.clustered.fclub_dc import FCLUBDC
 from fedbandits.algorithms.linear.agents import LinUCBAgents
 from fedbandits.algorithms.linear.async_linucb_am import AsyncLinUCBAMAgents
 from fedbandits.algorithms.linear.fedlinucb_async import FedLinUCBAgents
@@ -21,12 +23,14 @@ from fedbandits.protocol import Message, Problem
 Downloads = dict[int, Message]
 """For each agent the last message it was sent by the server, as a batch of one."""
 Indices = Callable[[FloatArray], FloatArray]
-"""Arms (n, K, d) -> (n, K): the index that every agent should give every arm."""
+"""Arms (n, K, d) -> (n, K): the index that every agent should give every arm; NaN for one that plays at random."""
 
 
 def width_of(algorithm: Any, problem: Problem, V: FloatArray, count: FloatArray) -> FloatArray:
     """(n,) the width, by its formula."""
     d = V.shape[1]
+    if isinstance(algorithm, FCLUBDC) and isinstance(algorithm.width, str):
+        return 0.5 * np.sqrt(2 * np.log(2 / 1.5) + d * np.log(3 + count / d))
     if algorithm.width == "theory":
         volume = np.linalg.slogdet(V)[1] - d * np.log(algorithm.ridge)
     elif algorithm.width == "loose":
@@ -60,6 +64,14 @@ def _all_it_knows(agents: LinUCBAgents, algorithm: Any, problem: Problem, _: Dow
     return optimistic(theta, V, width_of(algorithm, problem, V, base.count + fresh.count))
 
 
+def _all_it_knows_once_it_has_explored(
+    agents: ClusterAgents, algorithm: Any, problem: Problem, heard: Downloads
+) -> Indices:
+    known = _all_it_knows(agents, algorithm, problem, heard)
+    exploring = agents.turns < getattr(algorithm, "explore", 0)
+    return lambda arms: np.where(exploring[:, None], np.nan, known(arms))
+
+
 def _the_last_download(agents: FedLinUCBAgents, algorithm: Any, problem: Problem, heard: Downloads) -> Indices:
     n, d = agents.theta.shape
     gram, moment, count = np.zeros((n, d, d)), np.zeros((n, d)), np.zeros(n)
@@ -89,6 +101,7 @@ def _both_blocks(agents: AsyncLinUCBAMAgents, algorithm: Any, problem: Problem, 
 
 
 ACTING: dict[type, Callable[..., Indices]] = {
+    ClusterAgents: _all_it_knows_once_it_has_explored,
     LinUCBAgents: _all_it_knows,
     FedLinUCBAgents: _the_last_download,
     AsyncLinUCBAMAgents: _both_blocks,

@@ -32,6 +32,7 @@ SCHEDULES = ("all", "round-robin", "random")
 SMALL: dict[str, dict[str, Any]] = {
     "linear": {"clients": CLIENTS, "dim": 5, "arms": 7},
     "linear-shared": {"clients": CLIENTS, "dim": 5, "arms": 7, "shared": 3},
+    "clustered-linear": {"clients": CLIENTS, "dim": 5, "arms": 7, "pool": 40, "clusters": 2},
 }
 """Parameters that make an environment small; one without an entry is made with its defaults."""
 
@@ -39,6 +40,12 @@ TALKATIVE: dict[str, dict[str, Any]] = {
     "dislinucb": {"threshold": 0.5},
     "async-linucb": {"gamma_up": 1.3, "gamma_down": 1.3},
     "async-linucb-am": {"gamma_up": 1.3, "gamma_down": 1.3},
+    "oracle-clusters": {"threshold": 0.5},
+    "hetofedbandit": {"threshold": 0.5, "explore": 4},
+    "hetofedbandit-pq": {"threshold": 0.5, "explore": 4},
+    "hetofedbandit-async": {"threshold": 0.5, "explore": 4},
+    "hetofedbandit-dr": {"threshold": 0.5},
+    "hetofedbandit-e": {"threshold": 0.5},
 }
 """Parameters under which an algorithm that talks does so several times within `HORIZON`, in every schedule."""
 
@@ -47,6 +54,7 @@ SILENT: dict[str, dict[str, Any]] = {
     "async-linucb": {"gamma_up": math.inf},
     "async-linucb-am": {"gamma_up": math.inf},
     "fedlinucb-async": {"growth": math.inf},
+    "oracle-clusters": {"threshold": math.inf},
 }
 """Parameters that switch communication off."""
 

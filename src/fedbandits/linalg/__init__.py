@@ -1,0 +1,1 @@
+"""Compiled kernels for populations of regressions, and the models that rest on them."""

@@ -117,23 +117,23 @@ class RidgeModels(Stateful):
 
     def replace(self, who: IntArray, gram: FloatArray, moment: FloatArray, count: FloatArray) -> None:
         """Let `base` be the given statistics; `fresh`, what was observed since settling, stays on top."""
-        self.base.gram[who], self.base.moment[who], self.base.count[who] = gram, moment, count
+        # everything is computed before anything is written, so that bad statistics change nothing
+        growth: FloatArray | float = 0.0
         if self.fresh.count[who].any():
-            self._rest_on_base(who)
+            known = solve(gram + self.fresh.gram[who], moment + self.fresh.moment[who], self.ridge)
+            settled = kernels.log_determinants(_own(gram), self.ridge)
+            growth = np.where(self.fresh.count[who] > 0, known[2] - settled, 0.0)
         else:
-            self.inverse[who], self.theta[who], self.logdet[who] = solve(gram, moment, self.ridge)
-            self.growth[who] = 0.0
-            self.updates[who] = 0
+            known = solve(gram, moment, self.ridge)
+        self.base.gram[who], self.base.moment[who], self.base.count[who] = gram, moment, count
+        self.inverse[who], self.theta[who], self.logdet[who] = known
+        self.growth[who] = growth
+        self.updates[who] = 0
 
     def absorb(self, who: IntArray, gram: FloatArray, moment: FloatArray, count: FloatArray) -> None:
         """Add the given statistics to `base`, keeping `fresh`."""
-        self.base.merge(who, gram, moment, count)
-        self._rest_on_base(who)
-
-    def _rest_on_base(self, who: IntArray) -> None:
-        self._factorise(who)
-        settled = kernels.log_determinants(self.base.gram[who], self.ridge)
-        self.growth[who] = np.where(self.fresh.count[who] > 0, self.logdet[who] - settled, 0.0)
+        base = self.base
+        self.replace(who, base.gram[who] + gram, base.moment[who] + moment, base.count[who] + count)
 
     def _factorise(self, who: IntArray) -> None:
         gram = self.base.gram[who] + self.fresh.gram[who]

@@ -135,6 +135,9 @@ class Dis(Reference):
             self.downs += self.n
         return callers
 
+    def growth(self, i):
+        return logdet(self.regularised(self.acts_on(i))) - logdet(self.regularised(self.synced))
+
     def start_anew(self):
         self.new = [Sums.zero(self.d) for _ in range(self.n)]
 

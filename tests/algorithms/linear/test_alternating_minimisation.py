@@ -79,7 +79,7 @@ def test_an_upload_does_not_change_the_estimates():
     observed(agents, 6, np.random.default_rng(4))
     common, local = agents.common.theta.copy(), agents.local.theta.copy()
     agents.answer(fb.Message("collect", np.arange(N)))
-    agents._alternate(np.arange(N))
+    agents._alternate(np.arange(N), agents.common.theta.copy())
     # one more alternation moves them a little further towards the joint solution, and no more than that
     assert np.abs(agents.common.theta - common).max() < 0.1
     assert np.abs(agents.local.theta - local).max() < 0.1

@@ -6,25 +6,25 @@ from typing import ClassVar
 
 import numpy as np
 
-from fedbandits.algorithms.linear.agents import COLLECT, LinearParameters, LinUCBAgents
+from fedbandits.algorithms.linear.agents import COLLECT, LinearParameters, LinUCBAgents, told
 from fedbandits.arrays import BoolArray, FloatArray, IntArray, check_arms, check_finite
 from fedbandits.linalg.ridge import Statistics
 from fedbandits.protocol import Message, Problem
 from fedbandits.streams import Streams
 from fedbandits.wire import Field, Utterance, WireError, matrix, vector
 
-_OWN = (matrix("gram"), vector("moment"))
+_STATISTICS = (matrix("gram"), vector("moment"), Field("count", optional=True))
 
 REPORT = Utterance("report", "down")
 """The server's signal: tell me what you have observed, for the test."""
 ASK_LEVEL = Utterance("level", "down")
 """The server's signal: how far has your trigger come?"""
 LEVEL = Utterance("level", "up", (Field("level"),))
-OWN = Utterance("own", "up", (*_OWN, Field("level", optional=True)))
+OWN = Utterance("own", "up", (*_STATISTICS, Field("level", optional=True)))
 """An agent's own observations, never what it received."""
-SHARE = Utterance("share", "down", (*_OWN, Field("alarm")))
+SHARE = Utterance("share", "down", (*_STATISTICS, Field("alarm")))
 """The sum of what the members of a cluster have just handed over, and the trigger level to call at."""
-TOTAL = Utterance("total", "down", (*_OWN, Field("alarm")))
+TOTAL = Utterance("total", "down", (*_STATISTICS, Field("alarm")))
 """The sum of all own observations of a cluster's members, in place of what the agent had received."""
 ALARM = Utterance("alarm", "down", (Field("alarm"),))
 """The trigger level to call at from now on."""
@@ -55,13 +55,17 @@ class ClusterAgents(LinUCBAgents):
 
     def choose(self, who: IntArray, arms: FloatArray) -> IntArray:
         """A random arm while exploring, the optimistic one afterwards."""
+        check_arms(who, arms, len(self.models), self.models.dim)
         exploring = self.turns[who] < self._explore
         if not exploring.any():
             return super().choose(who, arms)
-        check_arms(who, arms, len(self.models), self.models.dim)
         check_finite("arms", who, arms)  # before the streams move on
-        drawn = (self.rng.uniform(who) * arms.shape[1]).astype(np.int64)
-        return drawn if exploring.all() else np.where(exploring, drawn, super().choose(who, arms))
+        picks = np.empty(len(who), dtype=np.int64)
+        # only explorers draw: an agent's stream must not depend on who else is awake
+        picks[exploring] = (self.rng.uniform(who[exploring]) * arms.shape[1]).astype(np.int64)
+        if not exploring.all():
+            picks[~exploring] = super().choose(who[~exploring], arms[~exploring])
+        return picks
 
     def learn(self, who: IntArray, arms: FloatArray, picks: IntArray, rewards: FloatArray) -> None:
         """One observation per agent in `who`."""
@@ -93,20 +97,19 @@ class IncrementAgents(ClusterAgents):
 
     def answer(self, request: Message) -> Message | None:
         """Report for the test, hand over for a service, take in its result."""
-        models, who = self.models, request.who
+        models, who, counted = self.models, request.who, self._parameters.tells_counts
         if request.kind == REPORT.kind:
             self.met[who] = True
-            return Message(OWN.kind, who, models.fresh.rows(who, counted=False))
+            return Message(OWN.kind, who, models.fresh.rows(who, counted=counted))
         if request.kind == COLLECT.kind:
-            reply = Message(OWN.kind, who, models.fresh.rows(who, counted=False))
+            reply = Message(OWN.kind, who, models.fresh.rows(who, counted=counted))
             self.aside.merge(who, models.fresh.gram[who], models.fresh.moment[who], models.fresh.count[who])
             models.settle(who)
             return reply
         if request.kind == SHARE.kind:
-            own = self.aside.rows(who, counted=False)
-            gram = request.arrays["gram"] - own["gram"]
-            moment = request.arrays["moment"] - own["moment"]
-            models.absorb(who, gram, moment, np.zeros(len(who)))
+            own = self.aside.rows(who, counted=counted)
+            others = {name: request.arrays[name] - own[name] for name in own}
+            models.absorb(who, *told(Message(request.kind, who, others)))
             self.aside.clear(who)
             self.alarm[who] = request.arrays["alarm"]
             return None
@@ -126,14 +129,14 @@ class TotalAgents(ClusterAgents):
         models, who = self.models, request.who
         if request.kind == REPORT.kind:
             self.met[who] = True
-            own = self.aside.rows(who, counted=False) | {"level": self.level()[who]}
+            own = self.aside.rows(who, counted=self._parameters.tells_counts) | {"level": self.level()[who]}
             self.aside.clear(who)
             return Message(OWN.kind, who, own)
         if request.kind == TOTAL.kind:
             unsent = self.aside.rows(who, counted=True)
             models.fresh.gram[who], models.fresh.moment[who] = unsent["gram"], unsent["moment"]
             models.fresh.count[who] = unsent["count"]
-            models.replace(who, request.arrays["gram"], request.arrays["moment"], np.zeros(len(who)))
+            models.replace(who, *told(request))
             self.alarm[who] = request.arrays["alarm"]
             return None
         return super().answer(request)

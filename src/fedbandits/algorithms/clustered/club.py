@@ -79,6 +79,9 @@ class CLUBServer(GroupingServer):
         apart = distances(theta) > self._separation * (reach[:, None] + reach[None, :])
         touched = np.zeros(len(theta), dtype=np.bool_)
         touched[changed] = True
-        self.graph &= ~(apart & (touched[:, None] | touched[None, :]))
+        cut = apart & self.graph & (touched[:, None] | touched[None, :])
+        if not cut.any():
+            return self.group
+        self.graph &= ~cut
         labels = components(self.graph)
         return np.asarray(labels[:, None] == labels[None, :])

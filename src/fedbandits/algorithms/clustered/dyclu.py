@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Annotated, ClassVar
 
 import numpy as np
@@ -10,13 +11,13 @@ from pydantic.dataclasses import dataclass
 from scipy.stats import chi2
 
 from fedbandits.algorithms.clustered.grouping import GroupingServer
-from fedbandits.algorithms.clustered.homogeneity import RANK_TOLERANCE, HomogeneityTest
+from fedbandits.algorithms.clustered.homogeneity import Fits, HomogeneityTest, fit
 from fedbandits.algorithms.linear.agents import COLLECT, FRESH, POOL, LinearParameters
 from fedbandits.algorithms.linear.central_linucb import CentralLinUCBAgents
 from fedbandits.algorithms.linear.width import Width
-from fedbandits.arrays import BoolArray, FloatArray, IntArray
-from fedbandits.catalogue import About
-from fedbandits.linalg.ridge import Statistics, solve
+from fedbandits.arrays import Array, BoolArray, FloatArray, IntArray
+from fedbandits.catalogue import About, ConfigError
+from fedbandits.linalg.ridge import Statistics
 from fedbandits.protocol import Problem
 from fedbandits.streams import Streams
 
@@ -92,6 +93,8 @@ class DyCluServer(GroupingServer):
     resizes: ClassVar[frozenset[str]] = frozenset({"linked"})
 
     def __init__(self, parameters: DyClu, problem: Problem, n: int) -> None:
+        if problem.noise <= 0:
+            raise ConfigError("dyclu: the homogeneity test divides by the noise; give an environment some")
         super().__init__(n, problem.dim)
         self._parameters = parameters
         self._noise = problem.noise
@@ -101,6 +104,7 @@ class DyCluServer(GroupingServer):
         self.linked: BoolArray = np.zeros((n, 0), dtype=np.bool_)
         self.surprises = np.zeros((n, parameters.window), dtype=np.bool_)
         self.tested = np.zeros(n, dtype=np.int64)
+        self._fits: Fits | None = None
 
     def _take_in(self, who: IntArray, gram: FloatArray, moment: FloatArray, count: FloatArray) -> None:
         if self._parameters.change_detection:
@@ -109,16 +113,26 @@ class DyCluServer(GroupingServer):
             keep = ~surprised
             who, gram, moment, count = who[keep], gram[keep], moment[keep], count[keep]
         self.own.merge(who, gram, moment, count)
+        self._fits = None
+
+    def _fitted(self) -> Fits:
+        """The agents' own models, which serve the test of one step and the surprises of the next."""
+        if self._fits is None:
+            self._fits = fit(self.own.gram, self.own.moment)
+        return self._fits
+
+    def load(self, state: Mapping[str, Array]) -> None:
+        """Resume from a snapshot."""
+        super().load(state)
+        self._fits = None
 
     def _surprises(self, who: IntArray, gram: FloatArray, moment: FloatArray) -> BoolArray:
         """(w,) who finds its single observation, gram x x^T and moment y x, unlikely under its own model."""
-        own_gram, own_moment = self.own.gram[who], self.own.moment[who]
-        largest = np.trace(own_gram, axis1=1, axis2=2)
-        full = np.linalg.eigvalsh(own_gram)[:, 0] > RANK_TOLERANCE * np.maximum(largest, 1.0)
+        fits = self._fitted()
+        full = fits.ranks[who] == gram.shape[1]
         if not full.any():
             return np.asarray(full)
-        tiny = float(RANK_TOLERANCE * max(largest.max(), 1.0))
-        inverse, theta, _ = solve(own_gram, own_moment, tiny)
+        theta, inverse = fits.estimates[who], fits.inverse[who]
         scale = np.trace(gram, axis1=1, axis2=2)
         squared = np.divide((moment**2).sum(axis=1), scale, out=np.zeros(len(who)), where=scale > 0)
         crossed = np.einsum("wd,wd->w", moment, theta)
@@ -152,7 +166,7 @@ class DyCluServer(GroupingServer):
         due = touched[first] | touched[second]
         first, second = first[due], second[due]
         group = self.group.copy()
-        group[first, second] = self._test.passes(self.own.gram, self.own.moment, first, second)
+        group[first, second] = self._test.passes(self.own.gram, self.own.moment, first, second, self._fitted())
         group[second, first] = group[first, second]
         if len(self.outdated.count):
             rows, columns = np.meshgrid(changed, np.arange(len(self.outdated.count)), indexing="ij")

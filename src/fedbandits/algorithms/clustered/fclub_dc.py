@@ -8,10 +8,11 @@ import numpy as np
 from pydantic import ConfigDict, Field
 from pydantic.dataclasses import dataclass
 
+from fedbandits.algorithms.clustered.clusters import partition
 from fedbandits.algorithms.clustered.grouping import components, distances, shrinking
 from fedbandits.algorithms.linear.agents import COLLECT, FRESH, NEWS, POOL, told
 from fedbandits.algorithms.linear.async_linucb import AsyncLinUCBAgents, AsyncParameters
-from fedbandits.arrays import FloatArray, IntArray
+from fedbandits.arrays import FloatArray, IntArray, State
 from fedbandits.catalogue import About
 from fedbandits.linalg import kernels
 from fedbandits.linalg.ridge import Statistics, solve
@@ -103,6 +104,11 @@ class FCLUBServer(Stateful):
             yield from self._detect()
         elif len(callers):
             yield from self._relay(callers)
+
+    def portrait(self) -> State:
+        """The clusters, and as a graph who is in one with whom."""
+        alike = self.labels[:, None] == self.labels[None, :]
+        return {"graph": alike & ~np.eye(len(alike), dtype=np.bool_), "clusters": partition(self.labels)}
 
     def _relay(self, callers: IntArray) -> Conversation:
         fresh = yield Message(COLLECT.kind, callers)

@@ -10,7 +10,7 @@ from scipy.sparse import csr_array
 from scipy.sparse.csgraph import connected_components
 
 from fedbandits.algorithms.linear.agents import COLLECT, POOL, told
-from fedbandits.arrays import BoolArray, FloatArray, IntArray
+from fedbandits.arrays import BoolArray, FloatArray, IntArray, State
 from fedbandits.linalg.ridge import Statistics
 from fedbandits.protocol import Conversation, Message
 from fedbandits.state import Stateful
@@ -41,6 +41,10 @@ class GroupingServer(Stateful, ABC):
         concerned = self.group[:, fresh.who].any(axis=1) | (self.group != before).any(axis=1)
         who = np.flatnonzero(concerned)
         yield Message(POOL.kind, who, self._sums(who))
+
+    def portrait(self) -> State:
+        """Who learns with whom, apart from oneself."""
+        return {"graph": self.group & ~np.eye(len(self.group), dtype=np.bool_)}
 
     def _take_in(self, who: IntArray, gram: FloatArray, moment: FloatArray, count: FloatArray) -> None:
         self.own.merge(who, gram, moment, count)

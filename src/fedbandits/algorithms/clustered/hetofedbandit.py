@@ -22,7 +22,7 @@ from fedbandits.algorithms.clustered.agents import (
 from fedbandits.algorithms.clustered.homogeneity import HomogeneityTest
 from fedbandits.algorithms.clustered.servers import FixedClustersServer, ReclusteringServer
 from fedbandits.algorithms.linear.agents import COLLECT, LinearParameters
-from fedbandits.catalogue import About
+from fedbandits.catalogue import About, ConfigError
 from fedbandits.network.cliques import DEFAULT_LIMIT
 from fedbandits.protocol import Problem
 from fedbandits.streams import Streams
@@ -42,6 +42,8 @@ class ClusterParameters(LinearParameters):
     - `clique_limit` bounds the enumeration of maximal cliques.
     """
 
+    about: ClassVar[About]
+
     ridge: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 0.1
     level: Annotated[float, Field(gt=0, lt=1)] | Literal["theory"] = "theory"
     noncentrality: Annotated[float, Field(ge=0, allow_inf_nan=False)] | Literal["theory"] = "theory"
@@ -52,6 +54,8 @@ class ClusterParameters(LinearParameters):
     def test(self, problem: Problem, *, adaptive: bool) -> HomogeneityTest:
         """The homogeneity test for `problem`."""
         n, noise = problem.agents, problem.noise
+        if noise <= 0:
+            raise ConfigError(f"{self.about.name}: the homogeneity test divides by the noise; give an environment some")
         level = self.delta / n**2 if self.level == "theory" else float(self.level)
         psi = 1 / (n * noise) ** 2 if self.noncentrality == "theory" else float(self.noncentrality)
         return HomogeneityTest(noise, level, psi, adaptive)
@@ -69,7 +73,8 @@ class HetoFedBandit(ClusterParameters):
 
     1. Every agent plays random arms for its first `explore` turns (T_0), then reports (V_i, b_i).
     2. The server tests all pairs for homogeneity and takes the maximal cliques of the graph of pairs that pass as
-       clusters; they may overlap. All of them are queued, since none has shared anything yet.
+       clusters; they may overlap. All of them are queued, since none has shared anything yet. With `explore` = 0 there
+       is nothing to test: everybody is one cluster.
     3. Agents act optimistically. When Delta t_i log(det V_i/det(V_i - Delta V_i)) reaches D_k of one of its clusters,
        the cluster is queued. Per step the server serves the head of the queue: its members hand over their own data
        since they were last served and receive the sum.
@@ -113,6 +118,8 @@ class HetoFedBandit(ClusterParameters):
             clique_limit=self.clique_limit,
             serve_every=self.serve_every,
             priority=self.priority,
+            counted=self.tells_counts,
+            clusters=None if self.explore else np.ones((1, n), dtype=np.bool_),
         )
 
 
@@ -181,6 +188,7 @@ class HetoFedBanditE(ClusterParameters):
             clique_limit=self.clique_limit,
             serve_every=self.serve_every,
             priority=self.priority,
+            counted=self.tells_counts,
         )
 
 

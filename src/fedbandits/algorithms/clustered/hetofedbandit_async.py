@@ -10,7 +10,8 @@ from pydantic.dataclasses import dataclass
 
 from fedbandits.algorithms.clustered.agents import OWN, REPORT, TOTAL, TotalAgents
 from fedbandits.algorithms.clustered.hetofedbandit import ClusterParameters
-from fedbandits.algorithms.clustered.servers import ClusterServer, same_for_all
+from fedbandits.algorithms.clustered.servers import ClusterServer, same_for_all, sum_of
+from fedbandits.algorithms.linear.agents import told
 from fedbandits.arrays import IntArray
 from fedbandits.catalogue import About
 from fedbandits.linalg.ridge import Statistics
@@ -61,6 +62,8 @@ class HetoFedBanditAsync(ClusterParameters):
             clique_limit=self.clique_limit,
             serve_every=self.serve_every,
             priority=False,
+            counted=self.tells_counts,
+            explored=self.explore == 0,
         )
 
 
@@ -73,16 +76,17 @@ class AsyncClustersServer(ClusterServer):
 
     keeps: ClassVar[tuple[str, ...]] = (*ClusterServer.keeps, "own", "reported")
 
-    def __init__(self, n: int, dim: int, **options: object) -> None:
+    def __init__(self, n: int, dim: int, *, explored: bool, **options: object) -> None:
         super().__init__(n, dim, **options)  # type: ignore[arg-type]
         self.own = Statistics(n, dim)
-        self.reported = np.zeros(n, dtype=np.bool_)
+        self.reported = np.full(n, explored)
 
     def converse(self, callers: IntArray) -> Conversation:
         """Take reports until everybody can be clustered, then serve the callers of one cluster."""
         if not self.reported.all():
-            if len(callers):
-                yield from self._hear(callers)
+            unheard = callers[~self.reported[callers]]
+            if len(unheard):
+                yield from self._hear(unheard)
                 if self.reported.all():
                     self._regroup(self.own)
             return
@@ -95,14 +99,12 @@ class AsyncClustersServer(ClusterServer):
         cluster = self._pop(0)
         members = callers[home[callers] == cluster]
         yield from self._hear(members)
-        mates = self.clusters[cluster]
-        gram = self.own.gram[mates].sum(axis=0, keepdims=True)
-        moment = self.own.moment[mates].sum(axis=0, keepdims=True)
-        yield Message(TOTAL.kind, members, same_for_all(gram, moment, self.alarms()[members]))
+        total = sum_of(self.own, np.flatnonzero(self.clusters[cluster]))
+        alarms = self.alarms()[members]
+        yield Message(TOTAL.kind, members, same_for_all(total, alarms, counted=self._counted))
 
     def _hear(self, callers: IntArray) -> Conversation:
         reports = yield Message(REPORT.kind, callers)
         if len(reports.who):
-            arrays = reports.arrays
-            self.own.merge(reports.who, arrays["gram"], arrays["moment"], np.zeros(len(reports.who)))
+            self.own.merge(reports.who, *told(reports))
             self.reported[reports.who] = True

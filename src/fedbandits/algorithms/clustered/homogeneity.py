@@ -23,8 +23,10 @@ import numpy as np
 from scipy.stats import chi2, ncx2
 
 from fedbandits.arrays import BoolArray, FloatArray, IntArray
+from fedbandits.linalg import kernels
 from fedbandits.linalg.jit import jit
 
+_FAILS, _PASSES, _OPEN = 0, 1, 2
 RANK_TOLERANCE = 1e-10
 """Pivots below this share of the largest one count as zero."""
 
@@ -52,20 +54,35 @@ class HomogeneityTest:
     adaptive: bool = False
     _quantiles: dict[tuple[int, float], float] = field(default_factory=dict, compare=False, repr=False)
 
-    def passes(self, gram: FloatArray, moment: FloatArray, first: IntArray, second: IntArray) -> BoolArray:
-        """(p,) whether the pairs `first[p]`, `second[p]` of agents with `gram` (n, d, d), `moment` (n, d) pass."""
-        evidence = compare_pairs(gram, moment, first, second)
-        statistic = evidence.distance / self.noise**2 if self.noise > 0 else evidence.distance * np.inf
-        certain = statistic <= self._thresholds(evidence.freedom, 0.0 if self.adaptive else self.noncentrality)
-        verdict = certain | (evidence.freedom == 0)
-        if not self.adaptive:
-            return np.asarray(verdict)
-        # the pair's own noncentrality matters only between the two extreme thresholds: few pairs, exact there
-        open_pairs = ~verdict & (statistic <= self._thresholds(evidence.freedom, self.noncentrality))
-        for pair in np.flatnonzero(open_pairs):
-            psi = self.noncentrality * _shrinkage(gram[first[pair]], gram[second[pair]])
-            verdict[pair] = ncx2.sf(statistic[pair], evidence.freedom[pair], psi) > self.level
-        return np.asarray(verdict)
+    def passes(
+        self, gram: FloatArray, moment: FloatArray, first: IntArray, second: IntArray, fits: Fits | None = None
+    ) -> BoolArray:
+        """(p,) whether the pairs `first[p]`, `second[p]` of agents with `gram` (n, d, d), `moment` (n, d) pass.
+
+        Pairs of agents with full-rank data are screened by bounds on the statistic that need no factorisation; what the
+        bounds leave open is decided exactly, so the result is that of the test. `fits` may be given if they are known.
+        """
+        fits = fits or fit(gram, moment)
+        dim = gram.shape[1]
+        least = 0.0 if self.adaptive else self.noncentrality
+        bounds = np.array([self.threshold(dim, least), self.threshold(dim, self.noncentrality)]) * self.noise**2
+        verdict = _screen(gram, fits.inverse, fits.estimates, fits.ranks == dim, first, second, *bounds)
+        undecided = np.flatnonzero(verdict == _OPEN)
+        passed = verdict == _PASSES
+        passed[undecided] = self._decide(gram, fits, first[undecided], second[undecided], least)
+        return np.asarray(passed)
+
+    def _decide(self, gram: FloatArray, fits: Fits, first: IntArray, second: IntArray, least: float) -> BoolArray:
+        evidence = _evidence(gram, fits, first, second)
+        statistic = evidence.distance / self.noise**2
+        passed = (statistic <= self._thresholds(evidence.freedom, least)) | (evidence.freedom == 0)
+        if self.adaptive:
+            # the pair's own noncentrality matters only between the two extreme thresholds
+            between = ~passed & (statistic <= self._thresholds(evidence.freedom, self.noncentrality))
+            for pair in np.flatnonzero(between):
+                psi = self.noncentrality * _shrinkage(gram[first[pair]], gram[second[pair]])
+                passed[pair] = ncx2.sf(statistic[pair], evidence.freedom[pair], psi) > self.level
+        return np.asarray(passed)
 
     def graph(self, gram: FloatArray, moment: FloatArray) -> BoolArray:
         """(n, n) symmetric, which pairs pass; no loops."""
@@ -90,11 +107,33 @@ class HomogeneityTest:
         return table[freedom]
 
 
-def compare_pairs(gram: FloatArray, moment: FloatArray, first: IntArray, second: IntArray) -> Evidence:
-    """The statistics of pairs of agents, in one compiled pass."""
+@dataclass(frozen=True)
+class Fits:
+    """Least squares of each agent: estimates (n, d), ranks (n,), and V^-1 (n, d, d) where the rank is full."""
+
+    estimates: FloatArray
+    ranks: IntArray
+    inverse: FloatArray
+
+
+def fit(gram: FloatArray, moment: FloatArray) -> Fits:
+    """Least squares of each agent's own data, without ridge."""
     estimates, ranks = _least_squares(gram, moment)
-    distance, pair_ranks = _pair_statistics(gram, estimates, first, second)
-    return Evidence(distance, ranks[first] + ranks[second] - pair_ranks)
+    inverse = np.zeros_like(gram)
+    full = ranks == gram.shape[1]
+    if full.any():
+        inverse[full] = kernels.factorise(gram[full], moment[full], 0.0)[0]
+    return Fits(estimates, ranks, inverse)
+
+
+def compare_pairs(gram: FloatArray, moment: FloatArray, first: IntArray, second: IntArray) -> Evidence:
+    """The exact statistics of pairs of agents."""
+    return _evidence(gram, fit(gram, moment), first, second)
+
+
+def _evidence(gram: FloatArray, fits: Fits, first: IntArray, second: IntArray) -> Evidence:
+    distance, pair_ranks = _pair_statistics(gram, fits.estimates, first, second)
+    return Evidence(distance, np.maximum(fits.ranks[first] + fits.ranks[second] - pair_ranks, 0))
 
 
 def _shrinkage(first: FloatArray, second: FloatArray) -> float:
@@ -102,6 +141,55 @@ def _shrinkage(first: FloatArray, second: FloatArray) -> float:
     largest = max(np.linalg.eigvalsh(first)[-1], np.linalg.eigvalsh(second)[-1])
     parallel = first @ np.linalg.pinv(first + second, rcond=RANK_TOLERANCE, hermitian=True) @ second
     return float(max(np.linalg.eigvalsh((parallel + parallel.T) / 2)[-1], 0.0) / largest)
+
+
+@jit
+def _screen(
+    gram: FloatArray,
+    inverse: FloatArray,
+    estimates: FloatArray,
+    full: BoolArray,
+    first: IntArray,
+    second: IntArray,
+    low: float,
+    high: float,
+) -> IntArray:
+    """(p,) which pairs surely stay below `low` (passes) or above `high` (fails), by two bounds on g^T P g, g the gap.
+
+    With v = (V_1 + V_2) g / 4: the parallel sum is at most (V_1 + V_2)/4, so g^T P g <= g^T v; and by Cauchy-Schwarz
+    g^T P g >= (g^T v)^2 / (v^T (V_1^-1 + V_2^-1) v). Both are equalities for V_1 = V_2. O(d^2) for a pair.
+    """
+    d = gram.shape[1]
+    verdict = np.empty(len(first), dtype=np.int64)
+    gap = np.empty(d)
+    vector = np.empty(d)
+    margin = 1e-9
+    for p in range(len(first)):
+        one, two = first[p], second[p]
+        verdict[p] = _OPEN
+        if not (full[one] and full[two]):
+            continue
+        for j in range(d):
+            gap[j] = estimates[one, j] - estimates[two, j]
+        upper = 0.0
+        for i in range(d):
+            total = 0.0
+            for j in range(d):
+                total += (gram[one, i, j] + gram[two, i, j]) * gap[j]
+            vector[i] = 0.25 * total
+            upper += gap[i] * vector[i]
+        if upper * (1 + margin) <= low:
+            verdict[p] = _PASSES
+        elif upper * (1 - margin) > high:
+            reach = 0.0
+            for i in range(d):
+                total = 0.0
+                for j in range(d):
+                    total += (inverse[one, i, j] + inverse[two, i, j]) * vector[j]
+                reach += vector[i] * total
+            if upper * upper * (1 - margin) > high * reach:
+                verdict[p] = _FAILS
+    return verdict
 
 
 @jit

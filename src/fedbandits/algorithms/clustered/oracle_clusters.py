@@ -52,9 +52,10 @@ class OracleClusters(ClusterParameters):
             n,
             problem.dim,
             trigger=lambda size: self.trigger(problem, size),
-            test=self.test(problem, adaptive=False),
+            test=None,
             clique_limit=self.clique_limit,
             serve_every=self.serve_every,
             priority=False,
+            counted=self.tells_counts,
             clusters=partition(np.array(problem.clusters)),
         )

@@ -10,20 +10,21 @@ import numpy as np
 from fedbandits.algorithms.clustered.agents import ALARM, ASK_LEVEL, REPORT, SHARE, TOTAL
 from fedbandits.algorithms.clustered.clusters import clusters_of
 from fedbandits.algorithms.clustered.homogeneity import HomogeneityTest
-from fedbandits.algorithms.linear.agents import COLLECT
-from fedbandits.arrays import BoolArray, FloatArray, IntArray
+from fedbandits.algorithms.linear.agents import COLLECT, told
+from fedbandits.arrays import BoolArray, FloatArray, IntArray, State
 from fedbandits.linalg.ridge import Statistics
 from fedbandits.protocol import Conversation, Message
 from fedbandits.state import Stateful
 
 _NOBODY = np.empty(0, dtype=np.int64)
+_FIRST = np.zeros(1, dtype=np.int64)
 
 
 class ClusterServer(Stateful):
     """What servers of clusters have in common.
 
     `clusters` (m, n) says who belongs to which, `queue` (q,) holds indices of clusters that wait, `graph` (n, n) which
-    pairs passed the test. `trigger(size)` is D_k.
+    pairs passed the test. `trigger(size)` is D_k; `counted` says whether counts travel with statistics.
     """
 
     keeps: ClassVar[tuple[str, ...]] = ("clusters", "graph", "queue", "step")
@@ -35,22 +36,28 @@ class ClusterServer(Stateful):
         dim: int,
         *,
         trigger: Callable[[int], float],
-        test: HomogeneityTest,
+        test: HomogeneityTest | None,
         clique_limit: int,
         serve_every: int,
         priority: bool,
+        counted: bool,
     ) -> None:
         self._trigger = trigger
         self._test = test
         self._clique_limit = clique_limit
         self._serve_every = serve_every
         self._priority = priority
+        self._counted = counted
         self._dim = dim
         self.everybody = np.arange(n)
         self.clusters: BoolArray = np.ones((1, n), dtype=np.bool_)
         self.graph: BoolArray = ~np.eye(n, dtype=np.bool_)
         self.queue: IntArray = _NOBODY
         self.step = np.zeros((), dtype=np.int64)
+
+    def portrait(self) -> State:
+        """The client graph and the clusters."""
+        return {"graph": self.graph.copy(), "clusters": self.clusters.copy()}
 
     def thresholds(self) -> FloatArray:
         """(m,) D_k of each cluster."""
@@ -61,6 +68,7 @@ class ClusterServer(Stateful):
         return np.asarray(np.where(self.clusters, self.thresholds()[:, None], np.inf).min(axis=0))
 
     def _regroup(self, own: Statistics) -> None:
+        assert self._test is not None, "clusters that were given are never tested"
         self.graph = self._test.graph(own.gram, own.moment)
         self.clusters = clusters_of(self.graph, self._clique_limit)
 
@@ -91,10 +99,11 @@ class FixedClustersServer(ClusterServer):
         dim: int,
         *,
         trigger: Callable[[int], float],
-        test: HomogeneityTest,
+        test: HomogeneityTest | None,
         clique_limit: int,
         serve_every: int,
         priority: bool,
+        counted: bool,
         clusters: BoolArray | None = None,
     ) -> None:
         super().__init__(
@@ -105,6 +114,7 @@ class FixedClustersServer(ClusterServer):
             clique_limit=clique_limit,
             serve_every=serve_every,
             priority=priority,
+            counted=counted,
         )
         self.own = Statistics(n, dim)
         self.reported = np.full(n, clusters is not None)
@@ -118,19 +128,21 @@ class FixedClustersServer(ClusterServer):
         """Cluster when all are ready, queue what has triggered, serve the next cluster."""
         if not self.reported.all():
             yield from self._cluster(callers)
-        elif len(callers):
-            yield from self._enqueue(callers)
+        else:
+            # whoever is waited for hands over in this very conversation: its call is answered by the service under way
+            yield from self._enqueue(callers[self.serving[callers] != 1])
         may_serve = self._serving_now()
         if may_serve or self.serving.any():
             yield from self._serve()
 
     def _cluster(self, callers: IntArray) -> Conversation:
-        if len(callers) == 0:
+        # who has reported may call again while others are waited for; its buffer still holds what it reported
+        unheard = callers[~self.reported[callers]]
+        if len(unheard) == 0:
             return
-        reports = yield Message(REPORT.kind, callers)
+        reports = yield Message(REPORT.kind, unheard)
         if len(reports.who):
-            arrays = reports.arrays
-            self.own.merge(reports.who, arrays["gram"], arrays["moment"], np.zeros(len(reports.who)))
+            self.own.merge(reports.who, *told(reports))
             self.reported[reports.who] = True
         if self.reported.all():
             self._regroup(self.own)
@@ -157,19 +169,19 @@ class FixedClustersServer(ClusterServer):
         if not self.serving.any():
             at = (yield from self._foremost()) if self._priority and len(self.queue) > 1 else 0
             self.serving[self.clusters[self._pop(at)]] = 1
-            self.gathered.clear(np.zeros(1, dtype=np.int64))
+            self.gathered.clear(_FIRST)
         silent = np.flatnonzero(self.serving == 1)
         if len(silent):
             fresh = yield Message(COLLECT.kind, silent)
             if len(fresh.who):
-                self.gathered.gram += fresh.arrays["gram"].sum(axis=0)
-                self.gathered.moment += fresh.arrays["moment"].sum(axis=0)
+                self.gathered.merge(_FIRST, *(share.sum(axis=0) for share in told(fresh)))
                 self.serving[fresh.who] = 2
             if (self.serving == 1).any():
                 return
         members = np.flatnonzero(self.serving == 2)
-        told = yield Message(SHARE.kind, members, self._shown(self.gathered, members))
-        self.serving[told.who] = 0
+        alarms = self.alarms()[members]
+        reached = yield Message(SHARE.kind, members, same_for_all(self.gathered, alarms, counted=self._counted))
+        self.serving[reached.who] = 0
 
     def _foremost(self) -> Generator[Message, Message, int]:
         """The position in the queue of the cluster whose members' levels add up to most; ties to the earliest."""
@@ -179,9 +191,6 @@ class FixedClustersServer(ClusterServer):
         if len(levels.who):
             level[levels.who] = levels.arrays["level"]
         return int((waiting @ level).argmax())
-
-    def _shown(self, statistics: Statistics, members: IntArray) -> dict[str, FloatArray]:
-        return same_for_all(statistics.gram, statistics.moment, self.alarms()[members])
 
 
 class ReclusteringServer(ClusterServer):
@@ -203,6 +212,7 @@ class ReclusteringServer(ClusterServer):
         clique_limit: int,
         serve_every: int,
         priority: bool,
+        counted: bool,
     ) -> None:
         super().__init__(
             n,
@@ -212,6 +222,7 @@ class ReclusteringServer(ClusterServer):
             clique_limit=clique_limit,
             serve_every=serve_every,
             priority=priority,
+            counted=counted,
         )
         self.own = Statistics(n, dim)
         self.level = np.zeros(n)
@@ -222,19 +233,17 @@ class ReclusteringServer(ClusterServer):
         if len(callers):
             reports = yield Message(REPORT.kind, self.everybody)
             if len(reports.who):
-                arrays = reports.arrays
-                self.own.merge(reports.who, arrays["gram"], arrays["moment"], np.zeros(len(reports.who)))
-                self.level[reports.who] = arrays["level"]
+                self.own.merge(reports.who, *told(reports))
+                self.level[reports.who] = reports.arrays["level"]
             self._regroup(self.own)
             self.queue = np.flatnonzero(self.clusters[:, callers[-1]])
         if self._serving_now():
             loads = self.clusters[self.queue] @ self.level
             cluster = self._pop(int(loads.argmax()) if self._priority else 0)
             members = np.flatnonzero(self.clusters[cluster])
-            gram = self.own.gram[members].sum(axis=0, keepdims=True)
-            moment = self.own.moment[members].sum(axis=0, keepdims=True)
             alarms = self.alarms()
-            served = yield Message(TOTAL.kind, members, same_for_all(gram, moment, alarms[members]))
+            total = sum_of(self.own, members)
+            served = yield Message(TOTAL.kind, members, same_for_all(total, alarms[members], counted=self._counted))
             self.told[served.who] = alarms[served.who]
             self.level[served.who] = 0.0
         if len(callers):
@@ -245,10 +254,15 @@ class ReclusteringServer(ClusterServer):
                 self.told[heard.who] = alarms[heard.who]
 
 
-def same_for_all(gram: FloatArray, moment: FloatArray, alarm: FloatArray) -> dict[str, FloatArray]:
+def sum_of(own: Statistics, members: IntArray) -> Statistics:
+    """One set of statistics: the sum of those of `members`."""
+    total = Statistics(1, own.moment.shape[1])
+    total.merge(_FIRST, *(array[members].sum(axis=0) for array in own))
+    return total
+
+
+def same_for_all(one: Statistics, alarms: FloatArray, *, counted: bool) -> dict[str, FloatArray]:
     """One model shown to all members, each with its own alarm."""
-    return {
-        "gram": np.broadcast_to(gram, (len(alarm), *gram.shape[1:])),
-        "moment": np.broadcast_to(moment, (len(alarm), *moment.shape[1:])),
-        "alarm": alarm,
-    }
+    shown = one.rows(_FIRST, counted=counted)
+    m = len(alarms)
+    return {name: np.broadcast_to(array, (m, *array.shape[1:])) for name, array in shown.items()} | {"alarm": alarms}

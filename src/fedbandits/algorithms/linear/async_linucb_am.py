@@ -120,13 +120,14 @@ class AsyncLinUCBAMAgents(Stateful):
     def learn(self, who: IntArray, arms: FloatArray, picks: IntArray, rewards: FloatArray) -> None:
         """One observation per agent in `who`, then alternate between the blocks."""
         check_feedback(who, arms, picks, rewards, len(self.common), self._problem.dim)
+        estimate = self.common.theta[who]
         self.common.learn(who, arms[:, :, : self._split], picks, rewards)
         self.local.learn(who, arms[:, :, self._split :], picks, rewards)
         x = arms[np.arange(len(who)), picks]
         products = x[:, : self._split, None] * x[:, None, self._split :]
         self.crossed[who] += products
         self.crossed_all[who] += products
-        self._alternate(who)
+        self._alternate(who, estimate)
 
     def calling(self) -> BoolArray:
         """Whose fresh data raise the shared block's determinant by more than gamma_up."""
@@ -143,8 +144,9 @@ class AsyncLinUCBAMAgents(Stateful):
             return reply
         if request.kind != "news":
             raise WireError(f"AsyncLinUCB-AM agents do not understand {request.kind!r}")
+        estimate = common.theta[who]
         common.absorb(who, *told(request))
-        self._alternate(who)
+        self._alternate(who, estimate)
         return None
 
     def _indices(self, models: RidgeModels, who: IntArray, arms: FloatArray) -> FloatArray:
@@ -157,8 +159,10 @@ class AsyncLinUCBAMAgents(Stateful):
         """(w, g) what the local block explains of the shared block's fresh moment."""
         return np.asarray(np.einsum("wgl,wl->wg", self.crossed[who], self.local.theta[who]))
 
-    def _alternate(self, who: IntArray) -> None:
+    def _alternate(self, who: IntArray, estimate: FloatArray) -> None:
+        """Alternate from the last `estimate` (w, g) of the shared block, not from its own regression on all of y."""
         common, local = self.common, self.local
+        common.theta[who] = estimate
         crossed_all = self.crossed_all[who]
         for _ in range(self._parameters.alternations):
             left = local.fresh.moment[who] - np.einsum("wgl,wg->wl", crossed_all, common.theta[who])

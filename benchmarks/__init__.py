@@ -1,0 +1,1 @@
+"""Speed and memory: against a straightforward implementation, peers, and the machine's limit."""

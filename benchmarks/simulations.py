@@ -1,0 +1,143 @@
+"""Speed and memory of whole simulations: `python -m benchmarks.simulations [--json FILE] [--quick]`.
+
+Environment included: arms are drawn, noise is drawn, everything is metered. Every case runs in a process of its own,
+with one thread, so that its peak memory is its own; compilation is not part of the time.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import multiprocessing
+import resource
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+import fedbandits as fb
+from fedbandits.algorithms import ALGORITHMS
+from fedbandits.catalogue import build
+from fedbandits.environments import ENVIRONMENTS
+
+
+@dataclass(frozen=True)
+class Case:
+    """One simulation; `reference` is a rate in decisions per second measured for a publication's code, if any."""
+
+    title: str
+    algorithm: str
+    environment: str
+    horizon: int
+    environment_parameters: dict[str, Any] = field(default_factory=dict)
+    parameters: dict[str, Any] = field(default_factory=dict)
+    reference: float | None = None
+
+
+def large(quick: bool) -> Iterator[Case]:
+    """10^7 decisions."""
+    horizon = 500 if quick else 10_000
+    size = {"clients": 1000, "arms": 10, "dim": 10}
+    for name in ("random", "independent-linucb", "dislinucb", "async-linucb", "fedlinucb-async"):
+        yield Case("n=1000 K=10 d=10, fresh arms", name, "linear", horizon, size)
+    yield Case("n=1000 K=10 d=10, pool of 1000", "dislinucb", "linear", horizon, size | {"pool": 1000})
+
+
+def growing(quick: bool) -> Iterator[Case]:
+    """Time per decision and memory as one size grows."""
+    decisions = 20_000 if quick else 200_000
+    small = {"clients": 100, "arms": 10, "dim": 10}
+    for n in (10, 100, 1_000, 10_000, 100_000):
+        yield Case("agents", "dislinucb", "linear", max(5, decisions // n), small | {"clients": n})
+    for d in (5, 10, 25, 50, 100):
+        yield Case("dimension", "dislinucb", "linear", max(20, decisions // 100 * 10 // d), small | {"dim": d})
+    for k in (5, 10, 100, 1_000):
+        yield Case("arms", "dislinucb", "linear", max(20, decisions // 100 * 10 // k), small | {"arms": k})
+
+
+def clustered(quick: bool) -> Iterator[Case]:
+    """The publication's run, every algorithm; then the sizes at which its released code was measured."""
+    horizon = 300 if quick else 3_000
+    names = ("independent-linucb", "dislinucb", "hetofedbandit", "hetofedbandit-pq", "hetofedbandit-dr")
+    names += ("hetofedbandit-e", "hetofedbandit-async", "oracle-clusters", "fclub-dc", "club", "dyclu")
+    for name in names:
+        yield Case("N=50 M=5", name, "clustered-linear", horizon, {"clients": 50, "clusters": 5})
+    measured = {"dislinucb": (30, 5300), "hetofedbandit": (30, 940), "fclub-dc": (30, 1800)}
+    measured |= {"hetofedbandit-e": (10, 170), "dyclu": (10, 200)}
+    for name, (n, rate) in measured.items():
+        size = {"clients": n, "clusters": 4}
+        yield Case(f"N={n} M=4, as the released code", name, "clustered-linear", horizon, size, reference=rate)
+    for n in (30, 100, 300, 1000):
+        for name in ("dislinucb", "hetofedbandit", "hetofedbandit-e"):
+            size = {"clients": n, "clusters": 5}
+            yield Case("growth with N", name, "clustered-linear", max(100, horizon // 5), size)
+
+
+def measure(case: Case) -> dict[str, Any]:
+    """Run a case twice, shortly for compilation and fully for the record, in this process."""
+    algorithm = build(ALGORITHMS, case.algorithm, case.parameters, "algorithm")
+    small = {**case.environment_parameters, "clients": min(8, case.environment_parameters["clients"])}
+    fb.simulate(algorithm, build(ENVIRONMENTS, case.environment, small, "environment"), 80)
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    environment = build(ENVIRONMENTS, case.environment, case.environment_parameters, "environment")
+    trace = fb.simulate(algorithm, environment, case.horizon)
+    after = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return {
+        "title": case.title,
+        "algorithm": case.algorithm,
+        **case.environment_parameters,
+        "horizon": case.horizon,
+        "decisions": int(trace.decisions[-1]),
+        "seconds": trace.seconds,
+        "decisions_per_second": trace.decisions_per_second,
+        "megabytes": max(after - before, 0) / 1024,
+        "reference": case.reference,
+    }
+
+
+def apart(case: Case) -> dict[str, Any]:
+    """`measure` in a fresh process."""
+    with multiprocessing.get_context("spawn").Pool(1) as pool:
+        return pool.apply(measure, (case,))
+
+
+def show(console: Console, title: str, entries: list[dict[str, Any]]) -> None:
+    """A table of measured cases."""
+    table = Table(title=title)
+    for column in ("case", "algorithm", "n", "K", "d", "decisions"):
+        table.add_column(column)
+    for column in ("decisions/s", "µs each", "MB more", "× released code"):
+        table.add_column(column, justify="right")
+    for entry in entries:
+        rate = entry["decisions_per_second"]
+        shape = [str(entry.get(name, "")) for name in ("clients", "arms", "dim")]
+        ratio = f"{rate / entry['reference']:,.0f}" if entry["reference"] else ""
+        figures = [f"{entry['decisions']:,}", f"{rate:,.0f}", f"{1e6 / rate:.2f}", f"{entry['megabytes']:,.0f}", ratio]
+        table.add_row(entry["title"], entry["algorithm"], *shape, *figures)
+    console.print(table)
+
+
+def main() -> None:
+    """Run everything and print tables."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--json", type=Path, help="write all numbers to this file")
+    parser.add_argument("--quick", action="store_true", help="shorter runs")
+    options = parser.parse_args()
+    console = Console()
+    report: dict[str, Any] = {}
+    for title, cases in (
+        ("Whole simulations", large(options.quick)),
+        ("How cost grows", growing(options.quick)),
+        ("The clustered family", clustered(options.quick)),
+    ):
+        report[title] = [apart(case) for case in cases]
+        show(console, title, report[title])
+    if options.json is not None:
+        options.json.write_text(json.dumps(report, indent=2) + "\n")
+
+
+if __name__ == "__main__":
+    main()
