@@ -48,7 +48,7 @@ format: $(VENV)/developing ## format and fix what can be fixed
 	$(BIN)/ruff check --fix .
 
 bench: $(VENV)/developing ## speed and memory, as ratios within one run
-	$(PIP) install --quiet --constraint constraints.txt '.[peers]' || echo "some peers do not install here; their rows say so"
+	$(PIP) install --quiet --constraint constraints.txt --editable '.[peers]' || echo "some peers do not install here; their rows say so"
 	$(BIN)/python -m benchmarks
 
 docs: $(VENV)/documenting ## the documentation, in site/

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     import networkx as nx
 
     from fedbandits.catalogue import About
+    from fedbandits.linalg.links import LinkName
     from fedbandits.streams import Streams
 
 
@@ -73,6 +74,10 @@ class Problem:
     """Sub-Gaussian constant of the reward noise."""
     bound: float = 1.0
     """Upper bound S on the norm of the unknown parameter."""
+    arm_norm: float = 1.0
+    """Upper bound on the norm of arms."""
+    link: LinkName = "identity"
+    """How the mean reward depends on <theta, x>."""
     shared: int | None = None
     """How many leading coordinates of the parameter all agents have in common (None: all of them)."""
     clusters: tuple[int, ...] | None = None

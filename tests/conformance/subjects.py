@@ -33,10 +33,13 @@ SMALL: dict[str, dict[str, Any]] = {
     "linear": {"clients": CLIENTS, "dim": 5, "arms": 7},
     "linear-shared": {"clients": CLIENTS, "dim": 5, "arms": 7, "shared": 3},
     "clustered-linear": {"clients": CLIENTS, "dim": 5, "arms": 7, "pool": 40, "clusters": 2},
+    "logistic": {"clients": CLIENTS, "dim": 5, "arms": 7},
 }
 """Parameters that make an environment small; one without an entry is made with its defaults."""
 
 TALKATIVE: dict[str, dict[str, Any]] = {
+    "fedglb-ucb": {"threshold": 0.5},
+    "fedglb-newton": {"threshold": 0.5},
     "dislinucb": {"threshold": 0.5},
     "async-linucb": {"gamma_up": 1.3, "gamma_down": 1.3},
     "async-linucb-am": {"gamma_up": 1.3, "gamma_down": 1.3},
@@ -50,11 +53,18 @@ TALKATIVE: dict[str, dict[str, Any]] = {
 """Parameters under which an algorithm that talks does so several times within `HORIZON`, in every schedule."""
 
 SILENT: dict[str, dict[str, Any]] = {
+    "fedglb-ucb": {"threshold": math.inf},
+    "fedglb-newton": {"threshold": math.inf},
     "dislinucb": {"threshold": math.inf},
     "async-linucb": {"gamma_up": math.inf},
     "async-linucb-am": {"gamma_up": math.inf},
     "fedlinucb-async": {"growth": math.inf},
     "oracle-clusters": {"threshold": math.inf},
+    "hetofedbandit": {"threshold": math.inf, "explore": 0},
+    "hetofedbandit-pq": {"threshold": math.inf, "explore": 0},
+    "hetofedbandit-async": {"threshold": math.inf, "explore": 0},
+    "hetofedbandit-dr": {"threshold": math.inf},
+    "hetofedbandit-e": {"threshold": math.inf},
 }
 """Parameters that switch communication off."""
 

@@ -11,6 +11,10 @@ from fedbandits.algorithms.clustered.hetofedbandit import (
 )
 from fedbandits.algorithms.clustered.hetofedbandit_async import HetoFedBanditAsync
 from fedbandits.algorithms.clustered.oracle_clusters import OracleClusters
+from fedbandits.algorithms.generalized.fedglb_ucb import FedGLBNewton, FedGLBUCB, FedGLBUCB1, FedGLBUCB2
+from fedbandits.algorithms.generalized.fedglb_ucb_3 import FedGLBUCB3
+from fedbandits.algorithms.generalized.ons_glm import NOnsGLM
+from fedbandits.algorithms.generalized.ucb_glm import NUCBGLM, OneUCBGLM
 from fedbandits.algorithms.linear.async_linucb import AsyncLinUCB
 from fedbandits.algorithms.linear.async_linucb_am import AsyncLinUCBAM
 from fedbandits.algorithms.linear.central_linucb import CentralLinUCB
@@ -40,6 +44,14 @@ ALGORITHMS: dict[str, type[Algorithm]] = {
         CLUB,
         DyClu,
         FCLUBDC,
+        FedGLBUCB,
+        FedGLBUCB1,
+        FedGLBUCB2,
+        FedGLBUCB3,
+        FedGLBNewton,
+        OneUCBGLM,
+        NUCBGLM,
+        NOnsGLM,
     )
 }
 
@@ -47,11 +59,17 @@ __all__ = [
     "ALGORITHMS",
     "CLUB",
     "FCLUBDC",
+    "NUCBGLM",
     "AsyncLinUCB",
     "AsyncLinUCBAM",
     "CentralLinUCB",
     "DisLinUCB",
     "DyClu",
+    "FedGLBNewton",
+    "FedGLBUCB",
+    "FedGLBUCB1",
+    "FedGLBUCB2",
+    "FedGLBUCB3",
     "FedLinUCBAsync",
     "HetoFedBandit",
     "HetoFedBanditAsync",
@@ -60,6 +78,8 @@ __all__ = [
     "HetoFedBanditPQ",
     "IndependentLinTS",
     "IndependentLinUCB",
+    "NOnsGLM",
+    "OneUCBGLM",
     "OracleClusters",
     "Random",
 ]

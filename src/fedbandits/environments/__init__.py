@@ -2,13 +2,25 @@
 
 from fedbandits.environments.clustered import ClusteredDrift, ClusteredLinear
 from fedbandits.environments.contract import AboutEnvironment, Environment, Outcome, Turn, World
+from fedbandits.environments.generalized import Logistic, PoissonCounts, Probit
 from fedbandits.environments.lastfm import LastFM
 from fedbandits.environments.linear import Linear, LinearShared
 from fedbandits.environments.movielens import MovieLens
 from fedbandits.environments.recommendation import Log, Recommendation
 
 ENVIRONMENTS: dict[str, type[Environment]] = {
-    kind.about.name: kind for kind in (Linear, LinearShared, ClusteredLinear, ClusteredDrift, LastFM, MovieLens)
+    kind.about.name: kind
+    for kind in (
+        Linear,
+        LinearShared,
+        ClusteredLinear,
+        ClusteredDrift,
+        Logistic,
+        Probit,
+        PoissonCounts,
+        LastFM,
+        MovieLens,
+    )
 }
 
 __all__ = [
@@ -21,8 +33,11 @@ __all__ = [
     "Linear",
     "LinearShared",
     "Log",
+    "Logistic",
     "MovieLens",
     "Outcome",
+    "PoissonCounts",
+    "Probit",
     "Recommendation",
     "Turn",
     "World",

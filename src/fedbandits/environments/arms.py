@@ -14,9 +14,10 @@ from fedbandits.arrays import FloatArray, IntArray
 from fedbandits.linalg.jit import jit
 from fedbandits.linalg.kernels import aligned
 
-Spread = Literal["sphere", "decaying"]
-"""Directions uniform on the unit sphere, or Gaussian with coordinate variances (d - j)/d, j = 0..d-1,
-scaled to unit norm: the anisotropic arms of the heterogeneous-clients publication's released code."""
+Spread = Literal["sphere", "decaying", "biased"]
+"""Directions uniform on the unit sphere; or Gaussian with coordinate variances (d - j)/d, j = 0..d-1, scaled to unit
+norm, the anisotropic arms of the heterogeneous-clients publication's released code; or a constant 1 as last coordinate
+behind a uniform direction in the others, hence of norm sqrt(2), the arms of the generalized linear publication's."""
 
 
 class FreshArms:
@@ -24,6 +25,7 @@ class FreshArms:
 
     def __init__(self, arms: int, dim: int, spread: Spread) -> None:
         self._arms = arms
+        self._biased = spread == "biased"
         self._scale = _deviations(dim, spread)
 
     def draw(self, who: IntArray, theta: FloatArray, rng: np.random.Generator) -> tuple[FloatArray, FloatArray]:
@@ -31,7 +33,7 @@ class FreshArms:
         lanes = aligned((*who.shape, len(self._scale), self._arms))
         rng.standard_normal(out=lanes)
         means = np.empty((*who.shape, self._arms))
-        _finish_fresh(lanes, self._scale, theta, who, means)
+        _finish_fresh(lanes, self._scale, self._biased, theta, who, means)
         return lanes, means
 
 
@@ -41,6 +43,8 @@ class PoolArms:
     def __init__(self, arms: int, pool: int, dim: int, spread: Spread, rng: np.random.Generator) -> None:
         drawn = rng.standard_normal((pool, dim)) * _deviations(dim, spread)
         self.pool = drawn / np.linalg.norm(drawn, axis=1, keepdims=True)
+        if spread == "biased":
+            self.pool[:, -1] = 1.0
         self._arms = arms
         self._theta: FloatArray | None = None
         self._values = np.empty((0, pool))
@@ -57,11 +61,18 @@ class PoolArms:
 
 
 def _deviations(dim: int, spread: Spread) -> FloatArray:
-    return np.ones(dim) if spread == "sphere" else np.sqrt((dim - np.arange(dim)) / dim)
+    if spread == "decaying":
+        return np.sqrt((dim - np.arange(dim)) / dim)
+    deviations = np.ones(dim)
+    if spread == "biased":
+        deviations[-1] = 0.0
+    return deviations
 
 
 @jit
-def _finish_fresh(lanes: FloatArray, scale: FloatArray, theta: FloatArray, who: IntArray, means: FloatArray) -> None:
+def _finish_fresh(
+    lanes: FloatArray, scale: FloatArray, biased: bool, theta: FloatArray, who: IntArray, means: FloatArray
+) -> None:
     """Scale normals to unit vectors in place; `theta` (1, d) or (n, d) gives their mean rewards."""
     steps, awake, dim, arms = lanes.shape
     norm = np.empty(arms)
@@ -78,7 +89,7 @@ def _finish_fresh(lanes: FloatArray, scale: FloatArray, theta: FloatArray, who: 
                 means[s, i, k] = 0.0
             for j in range(dim):
                 for k in range(arms):
-                    lanes[s, i, j, k] *= norm[k]
+                    lanes[s, i, j, k] = 1.0 if biased and j == dim - 1 else lanes[s, i, j, k] * norm[k]
                     means[s, i, k] += theta[own, j] * lanes[s, i, j, k]
 
 

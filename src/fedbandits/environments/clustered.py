@@ -11,7 +11,7 @@ from pydantic.dataclasses import dataclass
 
 from fedbandits.arrays import FloatArray, IntArray
 from fedbandits.environments.arms import Spread
-from fedbandits.environments.contract import AboutEnvironment, Outcome, Turn, World
+from fedbandits.environments.contract import AboutEnvironment, Outcome, Turn, World, parts_of
 from fedbandits.environments.linear import Linear, LinearWorld, unit_rows
 
 _SOURCE = "Blaser, Li & Wang, AISTATS 2024"
@@ -65,14 +65,14 @@ class ClusteredLinear(Linear):
 
     def world(self, horizon: int, seed: np.random.SeedSequence) -> World:
         """The instance that `seed` stands for."""
-        instance, turns = seed.spawn(2)
+        instance, turns = parts_of(seed, 2)
         rng = np.random.default_rng(instance)
         radius = self._radius(horizon)
         centres = self._centres(rng, self.gamma + 2 * radius)
         labels = self._labels(rng)
         theta = self._around(rng, centres, labels, radius)
         problem = replace(self._problem(horizon), clusters=tuple(labels.tolist()))
-        return LinearWorld(problem, theta, self._source(rng), self.schedule, turns, self._presence(rng))
+        return LinearWorld(problem, theta, self._source(rng), self.schedule, turns, self._law(), self._presence(rng))
 
     def _radius(self, horizon: int) -> float:
         return 1 / (self.clients * np.sqrt(horizon)) if self.epsilon is None else self.epsilon
@@ -88,8 +88,12 @@ class ClusteredLinear(Linear):
 
     def _centres(self, rng: np.random.Generator, apart: float) -> FloatArray:
         if self.centres == "equidistant":
+            if apart > np.sqrt(2):
+                raise ValueError(
+                    f"equidistant centres are at most sqrt(2) apart, not {apart:.3g}; lower gamma or epsilon"
+                )
             frame = np.linalg.qr(rng.standard_normal((self.dim, self.count + 1)))[0].T
-            return np.asarray(apart / np.sqrt(2) * frame[1:] + np.sqrt(max(1 - apart**2 / 2, 0.0)) * frame[:1])
+            return np.asarray(apart / np.sqrt(2) * frame[1:] + np.sqrt(1 - apart**2 / 2) * frame[:1])
         found = np.empty((0, self.dim))
         for _ in range(_ATTEMPTS):
             drawn = unit_rows(rng, 1, self.dim)
@@ -106,7 +110,10 @@ class ClusteredLinear(Linear):
 
 @dataclass(frozen=True, kw_only=True, config=ConfigDict(extra="forbid"))
 class ClusteredDrift(ClusteredLinear):
-    """Clusters that drift: after a share `at` of the horizon, a share `movers` of the agents joins another cluster."""
+    """Clusters that drift: after a share `at` of the horizon, a share `movers` of the agents joins another cluster.
+
+    A mover takes over the parameter of a random member of a cluster that has members; nobody else's changes.
+    """
 
     at: Annotated[float, Field(gt=0, lt=1)] = 0.5
     movers: Annotated[float, Field(ge=0, le=1)] = 0.3
@@ -133,19 +140,22 @@ class ClusteredDrift(ClusteredLinear):
         labels = np.array(before.problem.clusters)
         moving = rng.permutation(self.clients)[: round(self.movers * self.clients)]
         moved = labels.copy()
-        moved[moving] = (labels[moving] + rng.integers(1, self.count, size=len(moving))) % self.count
-        host = np.array([rng.choice(np.flatnonzero(labels == to)) if (labels == to).any() else -1 for to in moved])
-        stays = (moved == labels) | (host < 0)
-        theta = np.where(stays[:, None], before.theta, before.theta[host])
+        inhabited, place = np.unique(labels, return_inverse=True)
+        if len(inhabited) > 1:
+            away = rng.integers(1, len(inhabited), size=len(moving))
+            moved[moving] = inhabited[(place[moving] + away) % len(inhabited)]
+        host = np.array([rng.choice(np.flatnonzero(labels == to)) for to in moved])
+        theta = np.where((moved == labels)[:, None], before.theta, before.theta[host])
         after = before.with_parameters(theta)
-        return DriftingWorld(before, after, int(np.ceil(self.at * horizon)))
+        return DriftingWorld(before, after, tuple(moved.tolist()), int(np.ceil(self.at * horizon)))
 
 
 class DriftingWorld:
-    """One world before step `change`, another from then on; arms and noise are the same in both."""
+    """One world before step `change`, another with `clusters` from then on; arms and noise are the same in both."""
 
-    def __init__(self, before: LinearWorld, after: LinearWorld, change: int) -> None:
+    def __init__(self, before: LinearWorld, after: LinearWorld, clusters: tuple[int, ...], change: int) -> None:
         self.problem = before.problem
+        self._clusters = clusters
         self.change = change
         self._before, self._after = before, after
 
@@ -156,6 +166,11 @@ class DriftingWorld:
     def pay(self, step: int, picks: IntArray) -> Outcome:
         """Rewards and pseudo-regrets; see `World`."""
         return self._at(step).pay(step, picks)
+
+    def clusters_in(self, step: int) -> tuple[int, ...]:
+        """The cluster of each agent; see `Drifting`."""
+        assert self.problem.clusters is not None
+        return self.problem.clusters if step < self.change else self._clusters
 
     def _at(self, step: int) -> LinearWorld:
         return self._before if step < self.change else self._after

@@ -9,7 +9,7 @@ order that tells nothing about their value, since exact ties go to the lowest in
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar, Protocol
+from typing import ClassVar, Protocol, runtime_checkable
 
 import numpy as np
 
@@ -57,6 +57,14 @@ class World(Protocol):
 
     def pay(self, step: int, picks: IntArray) -> Outcome:
         """The outcome of `picks` (w,) in `step`."""
+
+
+@runtime_checkable
+class Drifting(Protocol):
+    """A world in which agents change cluster; `problem.clusters` are those of the beginning."""
+
+    def clusters_in(self, step: int) -> tuple[int, ...]:
+        """The cluster of each agent in `step`."""
 
 
 def parts_of(seed: np.random.SeedSequence, count: int) -> list[np.random.SeedSequence]:

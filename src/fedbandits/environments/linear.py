@@ -18,6 +18,7 @@ from fedbandits.arrays import FloatArray, IntArray
 from fedbandits.environments import schedules
 from fedbandits.environments.arms import FreshArms, PoolArms, Spread
 from fedbandits.environments.contract import AboutEnvironment, Outcome, Turn, World, parts_of
+from fedbandits.environments.laws import Gaussian, Law
 from fedbandits.environments.schedules import Schedule
 from fedbandits.linalg.jit import jit
 from fedbandits.protocol import Problem
@@ -27,7 +28,7 @@ _BLOCK = 2**18
 
 
 class LinearWorld:
-    """Mean reward <theta_i, x>, Gaussian noise, one noise value for each decision (t, i).
+    """Rewards that depend on an arm by <theta_i, x> and a `law`; one shock for each decision (t, i).
 
     `theta` is (n, d), or (1, d) when all agents share it. Block b of steps is drawn from a generator of its own,
     so any step can be visited at any time. `presence` (n,) is the chance that an agent is there in a step at all:
@@ -41,9 +42,11 @@ class LinearWorld:
         source: FreshArms | PoolArms,
         schedule: Schedule,
         seed: np.random.SeedSequence,
+        law: Law,
         presence: FloatArray | None = None,
     ) -> None:
         self.problem = problem
+        self._law = law
         self.theta = theta
         self._source = source
         self._schedule = schedule
@@ -55,7 +58,9 @@ class LinearWorld:
 
     def with_parameters(self, theta: FloatArray) -> LinearWorld:
         """The same arms, noise and presence under other parameters."""
-        return LinearWorld(self.problem, theta, copy(self._source), self._schedule, self._seed, self._presence)
+        return LinearWorld(
+            self.problem, theta, copy(self._source), self._schedule, self._seed, self._law, self._presence
+        )
 
     def turn(self, step: int) -> Turn:
         """Who is awake, and what they see; see `World`."""
@@ -70,11 +75,12 @@ class LinearWorld:
     def pay(self, step: int, picks: IntArray) -> Outcome:
         """Rewards and pseudo-regrets; see `World`."""
         at = self._seek(step)
-        means, noise = self._means[at], self._noise[at]
+        means, shocks = self._means[at], self._shocks[at]
         if self._presence is not None:
             shown = self._there[at][self._who[at]]
-            means, noise = means[shown], noise[shown]
-        return Outcome(*_settle(means, noise, picks))
+            means, shocks = means[shown], shocks[shown]
+        earned, regrets, chance = _settle(means, picks)
+        return Outcome(self._law.rewards(earned, shocks), regrets, chance)
 
     def _seek(self, step: int) -> int:
         block, at = divmod(step, self._steps)
@@ -83,8 +89,9 @@ class LinearWorld:
             seed = np.random.SeedSequence(self._seed.entropy, spawn_key=key)
             rng = np.random.Generator(np.random.SFC64(seed))
             self._who = schedules.draw(self._schedule, self.problem.agents, block * self._steps, self._steps, rng)
-            self._noise = self.problem.noise * rng.standard_normal(self._who.shape)
-            self._lanes, self._means = self._source.draw(self._who, self.theta, rng)
+            self._shocks = self._law.shocks(rng, self._who.shape)
+            self._lanes, scores = self._source.draw(self._who, self.theta, rng)
+            self._means = self._law.means(scores)
             if self._presence is not None:
                 self._there = rng.random((self._steps, self.problem.agents)) < self._presence
             self._block = block
@@ -92,9 +99,9 @@ class LinearWorld:
 
 
 @jit
-def _settle(means: FloatArray, noise: FloatArray, picks: IntArray) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Rewards and pseudo-regrets (w,) of `picks` (w,) among arms with `means` (w, K), and the mean over all arms."""
-    rewards = np.empty(len(picks))
+def _settle(means: FloatArray, picks: IntArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Mean rewards and pseudo-regrets (w,) of `picks` (w,) among arms with `means` (w, K), and the means' mean."""
+    chosen = np.empty(len(picks))
     regrets = np.empty(len(picks))
     chance = np.empty(len(picks))
     for i in range(len(picks)):
@@ -103,11 +110,10 @@ def _settle(means: FloatArray, noise: FloatArray, picks: IntArray) -> tuple[Floa
         for k in range(1, means.shape[1]):
             best = max(best, means[i, k])
             total += means[i, k]
-        earned = means[i, picks[i]]
-        rewards[i] = earned + noise[i]
-        regrets[i] = best - earned
+        chosen[i] = means[i, picks[i]]
+        regrets[i] = best - chosen[i]
         chance[i] = total / means.shape[1]
-    return rewards, regrets, chance
+    return chosen, regrets, chance
 
 
 @dataclass(frozen=True, kw_only=True, config=ConfigDict(extra="forbid"))
@@ -151,7 +157,10 @@ class Linear:
         rng = np.random.default_rng(instance)
         theta = self._parameters(rng)
         problem = self._problem(horizon)
-        return LinearWorld(problem, theta, self._source(rng), self.schedule, turns, self._presence(rng))
+        return LinearWorld(problem, theta, self._source(rng), self.schedule, turns, self._law(), self._presence(rng))
+
+    def _law(self) -> Law:
+        return Gaussian(self.noise)
 
     def _source(self, rng: np.random.Generator) -> FreshArms | PoolArms:
         if self.pool is None:
@@ -173,6 +182,7 @@ class Linear:
             arms=self.arms,
             horizon=horizon,
             noise=self.noise,
+            arm_norm=float(np.sqrt(2.0)) if self.spread == "biased" else 1.0,
         )
 
     def _parameters(self, rng: np.random.Generator) -> FloatArray:

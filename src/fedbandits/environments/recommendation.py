@@ -191,6 +191,7 @@ class Recommending(ABC):
             arms=self.arms,
             horizon=horizon,
             noise=self.noise,
+            arm_norm=float(np.linalg.norm(log.features, axis=1).max()),
         )
         return RecommendationWorld(problem, log, sequence, starts, seed)
 

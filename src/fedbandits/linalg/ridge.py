@@ -92,8 +92,8 @@ class RidgeModels(Stateful):
         lanes = kernels.as_lanes(arms)
         return kernels.pick_optimistic(self.inverse, self.theta, width, who, lanes)
 
-    def learn(self, who: IntArray, arms: FloatArray, picks: IntArray, rewards: FloatArray) -> None:
-        """Take in one observation per agent, into `fresh`."""
+    def learn(self, who: IntArray, arms: FloatArray, picks: IntArray, rewards: FloatArray) -> FloatArray:
+        """Take in one observation per agent, into `fresh`; returns (w,) by how much each log det V has grown."""
         gain = kernels.observe(
             self.inverse,
             self.theta,
@@ -108,6 +108,7 @@ class RidgeModels(Stateful):
         )
         if _advance(self.growth, self.updates, who, gain) >= REFRESH_EVERY:
             self._factorise(who[self.updates[who] >= REFRESH_EVERY])
+        return gain
 
     def settle(self, who: IntArray) -> None:
         """Move `fresh` into `base`: nothing known changes, but growth is measured from here."""

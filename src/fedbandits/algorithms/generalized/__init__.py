@@ -1,0 +1,1 @@
+"""The generalized linear family: clicks and counts, E[y | x] = mu(<theta, x>)."""

@@ -1,0 +1,228 @@
+"""Agents of the generalized linear family."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import ClassVar
+
+import numpy as np
+
+from fedbandits.algorithms.generalized.observations import Observations
+from fedbandits.algorithms.generalized.parameters import Constants, GLMParameters
+from fedbandits.algorithms.generalized.widths import global_part, local_part, offline
+from fedbandits.arrays import BoolArray, FloatArray, IntArray, check_arms, check_feedback, decided
+from fedbandits.linalg import kernels
+from fedbandits.linalg.links import means
+from fedbandits.linalg.projection import project_to_ball
+from fedbandits.linalg.ridge import RidgeModels, Statistics, solve
+from fedbandits.protocol import Message, Problem
+from fedbandits.state import Stateful
+from fedbandits.wire import Field, Utterance, WireError, matrix, vector
+
+COLLECT = Utterance("collect", "down")
+"""The server's signal: send me the gram matrix of what is new."""
+NEW = Utterance("new", "up", (matrix("gram"), Field("count")))
+ASK_GRADIENT = Utterance("gradient", "down", (vector("theta"),))
+GRADIENT = Utterance("gradient", "up", (vector("gradient"),))
+"""Gradient of the agent's loss at theta, over all it has observed."""
+ASK_CURVATURE = Utterance("curvature", "down", (vector("theta"),))
+CURVATURE = Utterance("curvature", "up", (Field("loss"), vector("gradient"), matrix("hessian")))
+"""Loss, gradient and Hessian of the agent's loss at theta."""
+MODEL = Utterance("model", "down", (matrix("gram"), vector("theta"), Field("count")))
+"""The result of a global update: all observations' gram matrix and number, and the minimiser."""
+
+BY_GRADIENTS = (COLLECT, NEW, ASK_GRADIENT, GRADIENT, MODEL)
+BY_CURVATURES = (COLLECT, NEW, ASK_CURVATURE, CURVATURE, MODEL)
+Trigger = Callable[[FloatArray, FloatArray], BoolArray]
+"""Observations since the last update (n,) and log-determinant growth (n,) -> who calls (n,)."""
+
+
+class GLMAgents(Stateful):
+    """What the family's agents have in common: raw data that stays, a trigger, and answers to an optimiser."""
+
+    keeps: ClassVar[tuple[str, ...]] = ("data",)
+
+    def __init__(self, constants: Constants, problem: Problem, n: int, trigger: Trigger) -> None:
+        self._s = constants
+        self._problem = problem
+        self._trigger = trigger
+        self._n = n
+        self.data = Observations(n, problem.dim, problem.horizon)
+
+    def calling(self) -> BoolArray:
+        """Whose trigger has fired."""
+        count, growth = self._progress()
+        return np.asarray(self._trigger(count, growth) & (count > 0))
+
+    def answer(self, request: Message) -> Message | None:
+        """Hand over what is new, evaluate the loss, or take in a global update."""
+        who = request.who
+        if request.kind == COLLECT.kind:
+            return Message(NEW.kind, who, self._hand_over(who))
+        if request.kind == ASK_GRADIENT.kind:
+            found = self.data.gradients(self._s.link, who, request.arrays["theta"])
+            return Message(GRADIENT.kind, who, {"gradient": found})
+        if request.kind == ASK_CURVATURE.kind:
+            loss, gradient, hessian = self.data.curvatures(self._s.link, who, request.arrays["theta"])
+            return Message(CURVATURE.kind, who, {"loss": loss, "gradient": gradient, "hessian": hessian})
+        if request.kind != MODEL.kind:
+            raise WireError(f"generalized linear agents do not understand {request.kind!r}")
+        self._take_in(who, request.arrays["gram"], request.arrays["theta"], request.arrays["count"])
+        return None
+
+    def _progress(self) -> tuple[FloatArray, FloatArray]:
+        raise NotImplementedError
+
+    def _hand_over(self, who: IntArray) -> dict[str, FloatArray]:
+        raise NotImplementedError
+
+    def _take_in(self, who: IntArray, gram: FloatArray, theta: FloatArray, count: FloatArray) -> None:
+        raise NotImplementedError
+
+
+class NewtonAgents(GLMAgents):
+    """Agents that take online Newton steps between global updates.
+
+    `models` is the ridge regression of predictions <x, theta> on x: lemma 2's centre A^-1 b, with A = (lambda/c) I +
+    sum x x^T. `theta` (n, d) is the online Newton iterate; `squares` (n,) is ||z||^2 of all predictions, `regret` (n,)
+    the bound B_2 on the local steps, `beta` (n,) the global part of the width.
+    """
+
+    keeps: ClassVar[tuple[str, ...]] = ("data", "models", "theta", "squares", "regret", "beta")
+
+    def __init__(self, parameters: GLMParameters, problem: Problem, n: int, trigger: Trigger) -> None:
+        s = parameters.constants(problem)
+        super().__init__(s, problem, n, trigger)
+        self._parameters = parameters
+        self.models = RidgeModels(n, problem.dim, self._ridge(s))
+        self.theta = np.zeros((n, problem.dim))
+        self.squares = np.zeros(n)
+        self.regret = np.full(n, self._first_regret(s))
+        self.beta = np.zeros(n)
+
+    def choose(self, who: IntArray, arms: FloatArray) -> IntArray:
+        """The optimistic arm of each agent in `who`."""
+        models = self.models
+        check_arms(who, arms, len(models), models.dim)
+        return decided(who, models.choose(who, arms, self.width(who)))
+
+    def learn(self, who: IntArray, arms: FloatArray, picks: IntArray, rewards: FloatArray) -> None:
+        """One observation per agent in `who`, and one online Newton step."""
+        models, s = self.models, self._s
+        check_feedback(who, arms, picks, rewards, len(models), models.dim)
+        x = self.data.add(who, arms, picks, rewards)
+        score = np.einsum("wd,wd->w", x, self.theta[who])
+        gain = models.learn(who, arms, picks, score)
+        slope = means(s.link.code, score) - rewards
+        self.squares[who] += score**2
+        self.regret[who] += slope**2 * -np.expm1(-gain) / (2 * s.c)
+        towards = np.einsum("wij,wj->wi", models.inverse[who], x)
+        stepped = self.theta[who] - (slope / s.c)[:, None] * towards
+        self.theta[who] = self._inside(who, stepped)
+
+    def width(self, who: IntArray) -> FloatArray:
+        """(w,) the square root of beta + (lambda/c) S^2 - ||z||^2 + centre^T b, scaled."""
+        parameters, models = self._parameters, self.models
+        if parameters.width != "theory":
+            return np.full(len(who), float(parameters.width))
+        moment = models.base.moment[who] + models.fresh.moment[who]
+        residual = self.squares[who] - np.einsum("wd,wd->w", models.theta[who], moment)
+        seen = models.base.count[who] + models.fresh.count[who] > 0
+        beta = np.where(seen, self._beta(who), 0.0)
+        squared = beta + models.ridge * self._s.S**2 - residual
+        return np.asarray(parameters.scale * np.sqrt(np.maximum(squared, 0.0)))
+
+    def _inside(self, who: IntArray, point: FloatArray) -> FloatArray:
+        """Project onto the ball of radius S in the norm of A."""
+        far = np.flatnonzero(np.einsum("wd,wd->w", point, point) > self._s.S**2)
+        if len(far):
+            models, rows = self.models, who[far]
+            matrix = models.base.gram[rows] + models.fresh.gram[rows] + models.ridge * np.eye(models.dim)
+            point[far] = project_to_ball(matrix, point[far], self._s.S)
+        return point
+
+    @staticmethod
+    def _ridge(s: Constants) -> float:
+        return s.ridge / s.c
+
+    @staticmethod
+    def _first_regret(s: Constants) -> float:
+        return s.ridge * s.S**2 / 2
+
+    def _beta(self, who: IntArray) -> FloatArray:
+        return self.beta[who] + local_part(self._s, self.regret[who])
+
+    def _progress(self) -> tuple[FloatArray, FloatArray]:
+        return self.models.fresh.count, self.models.growth
+
+    def _hand_over(self, who: IntArray) -> dict[str, FloatArray]:
+        fresh = self.models.fresh
+        new = {"gram": fresh.gram[who], "count": fresh.count[who]}
+        self.models.settle(who)
+        return new
+
+    def _take_in(self, who: IntArray, gram: FloatArray, theta: FloatArray, count: FloatArray) -> None:
+        s = self._s
+        # what is told to everybody arrives as one row shown to all
+        rows = slice(0, 1) if gram.strides[0] == 0 and theta.strides[0] == 0 else slice(None)
+        moment = np.einsum("wij,wj->wi", gram[rows], theta[rows])
+        shown = np.broadcast_to(moment, theta.shape) if rows.stop else moment
+        self.models.replace(who, gram, shown, count)
+        self.theta[who] = theta
+        self.squares[who] = np.einsum("wd,wd->w", moment, theta[rows])
+        logdet = kernels.log_determinants(np.ascontiguousarray(gram[rows]), 1.0)
+        self.beta[who] = global_part(s, count[rows], logdet, np.linalg.norm(theta[rows], axis=1))
+        self.regret[who] = s.c / 2 * offline(s, count[rows]) ** 2
+
+
+class CentredAgents(GLMAgents):
+    """Agents that act on the last global update alone: argmax <theta, x> + width ||x||_{A^-1}.
+
+    `inverse` (n, d, d) and `theta` (n, d) are as downloaded, `known` (n,) counts the observations inside; `fresh`
+    gathers what is new. `width` maps that number (w,) to widths (w,).
+    """
+
+    keeps: ClassVar[tuple[str, ...]] = ("data", "inverse", "theta", "known", "fresh")
+
+    def __init__(
+        self,
+        constants: Constants,
+        problem: Problem,
+        n: int,
+        trigger: Trigger,
+        *,
+        ridge: float,
+        width: Callable[[FloatArray], FloatArray],
+    ) -> None:
+        super().__init__(constants, problem, n, trigger)
+        self._ridge = ridge
+        self._width = width
+        self.inverse = np.tile(np.eye(problem.dim) / ridge, (n, 1, 1))
+        self.theta = np.zeros((n, problem.dim))
+        self.known = np.zeros(n)
+        self.fresh = Statistics(n, problem.dim)
+
+    def choose(self, who: IntArray, arms: FloatArray) -> IntArray:
+        """The optimistic arm of each agent in `who`."""
+        check_arms(who, arms, *self.theta.shape)
+        width = self._width(self.known[who])
+        return decided(who, kernels.pick_optimistic(self.inverse, self.theta, width, who, kernels.as_lanes(arms)))
+
+    def learn(self, who: IntArray, arms: FloatArray, picks: IntArray, rewards: FloatArray) -> None:
+        """One observation per agent in `who`, put aside until the next update."""
+        check_feedback(who, arms, picks, rewards, *self.theta.shape)
+        x = self.data.add(who, arms, picks, rewards)
+        kernels.accumulate(self.fresh.gram, self.fresh.moment, self.fresh.count, who, x, rewards)
+
+    def _progress(self) -> tuple[FloatArray, FloatArray]:
+        return self.fresh.count, np.zeros(self._n)
+
+    def _hand_over(self, who: IntArray) -> dict[str, FloatArray]:
+        new = {"gram": self.fresh.gram[who], "count": self.fresh.count[who]}
+        self.fresh.clear(who)
+        return new
+
+    def _take_in(self, who: IntArray, gram: FloatArray, theta: FloatArray, count: FloatArray) -> None:
+        self.inverse[who] = solve(gram, theta, self._ridge)[0]
+        self.theta[who] = theta
+        self.known[who] = count

@@ -1,0 +1,220 @@
+"""FedGLB-UCB_3: online Newton steps locally and globally."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import numpy as np
+from pydantic import ConfigDict
+from pydantic.dataclasses import dataclass
+
+from fedbandits.algorithms.generalized.agents import COLLECT
+from fedbandits.algorithms.generalized.fedglb_ucb import Scheduled
+from fedbandits.algorithms.generalized.observations import Observations
+from fedbandits.algorithms.generalized.parameters import Constants
+from fedbandits.algorithms.generalized.widths import local_part
+from fedbandits.arrays import BoolArray, FloatArray, IntArray, check_arms, check_feedback, decided
+from fedbandits.catalogue import About
+from fedbandits.linalg import kernels
+from fedbandits.linalg.links import means
+from fedbandits.linalg.projection import project_to_ball
+from fedbandits.linalg.ridge import RidgeModels, solve
+from fedbandits.protocol import Conversation, Message, Problem
+from fedbandits.state import Stateful
+from fedbandits.streams import Streams
+from fedbandits.wire import Field, Utterance, WireError, matrix, vector
+
+EPOCH = Utterance("epoch", "up", (matrix("gram"), vector("gradient")))
+"""What an agent observed since the last update: gram matrix, and gradient of its loss at the last common estimate."""
+ONLINE = Utterance(
+    "online",
+    "down",
+    (matrix("gram"), vector("moment"), matrix("newton"), vector("theta"), Field("regret"), Field("squares")),
+)
+"""The common state after a global online Newton step."""
+
+
+@dataclass(frozen=True, kw_only=True, config=ConfigDict(extra="forbid"))
+class FedGLBUCB3(Scheduled):
+    """FedGLB-UCB_3: online Newton steps for local and global updates (Li & Wang, appendix E).
+
+    Locally, with g = (mu(<x, theta>) - y) x: A += g g^T, theta <- Proj_A(theta - A^-1 g / eta),
+    eta = 1/2 min(1/(4SG), c/(G^2 P)), G^2 = k^2 S^2 + R^2, P = nT/B observations between updates. Globally the same
+    step with the sum of all agents' gradients of the epoch at the last common estimate, after which everybody starts
+    from the common state; what the local steps of the epoch had learned is discarded. Centre and width come from the
+    design matrix V = lambda I + sum x x^T as in FedGLB-UCB.
+
+    What travels: d^2 + d scalars up and 2d^2 + 2d + 2 down per agent and update.
+
+    Guarantee: regret O(d (nT)^(3/4) log(nT)) and O(n^1.5 sqrt(T)) messages for B = sqrt(nT) (theory width).
+    """
+
+    about: ClassVar[About] = About(
+        name="fedglb-ucb-3",
+        family="generalized",
+        topology="star",
+        talks="everybody, B times, one round each",
+        says=(COLLECT, EPOCH, ONLINE),
+        guarantee="regret O(d (nT)^(3/4) log(nT)), O(n^1.5 sqrt(T)) messages for B = sqrt(nT), theory width",
+        source="Li & Wang, NeurIPS 2022, appendix E",
+        environment="logistic",
+    )
+
+    def agents(self, problem: Problem, n: int, rng: Streams) -> OnlineNewtonAgents:
+        """n agents with two matrices each."""
+        return OnlineNewtonAgents(self, problem, n)
+
+    def server(self, problem: Problem, n: int) -> OnlineNewtonServer:
+        """A server that takes the global steps."""
+        return OnlineNewtonServer(self, problem, n)
+
+    def rate(self, problem: Problem) -> float:
+        """The learning rate eta."""
+        s = self.constants(problem)
+        slope = np.sqrt(s.k**2 * s.S**2 + s.R**2)
+        batch = max(1.0, s.N * problem.horizon / self.updates)
+        return float(0.5 * min(1 / (4 * s.S * slope), s.c / (slope**2 * batch)))
+
+
+class OnlineNewtonAgents(Stateful):
+    """`models` is the regression of predictions on arms (V, b); `newton` (n, d, d) is A without its ridge, `inverse`
+    its inverse; `last` (n, d) is the last common estimate and `since` (n,) the observations before it.
+    """
+
+    keeps: ClassVar[tuple[str, ...]] = (
+        "data",
+        "models",
+        "newton",
+        "inverse",
+        "theta",
+        "last",
+        "since",
+        "regret",
+        "squares",
+    )
+
+    def __init__(self, parameters: FedGLBUCB3, problem: Problem, n: int) -> None:
+        dim = problem.dim
+        self._parameters = parameters
+        self._s = s = parameters.constants(problem)
+        self._rate = parameters.rate(problem)
+        self._trigger = parameters.trigger(problem)
+        self.data = Observations(n, dim, problem.horizon)
+        self.models = RidgeModels(n, dim, s.ridge)
+        self.newton = np.zeros((n, dim, dim))
+        self.inverse = np.tile(np.eye(dim) / s.ridge, (n, 1, 1))
+        self.theta = np.zeros((n, dim))
+        self.last = np.zeros((n, dim))
+        self.since = np.zeros(n, dtype=np.int64)
+        self.regret = np.full(n, first_regret(s, self._rate))
+        self.squares = np.zeros(n)
+
+    def choose(self, who: IntArray, arms: FloatArray) -> IntArray:
+        """The optimistic arm of each agent in `who`."""
+        check_arms(who, arms, *self.theta.shape)
+        return decided(who, self.models.choose(who, arms, self.width(who)))
+
+    def learn(self, who: IntArray, arms: FloatArray, picks: IntArray, rewards: FloatArray) -> None:
+        """One observation per agent in `who`, and one online Newton step."""
+        check_feedback(who, arms, picks, rewards, *self.theta.shape)
+        x = self.data.add(who, arms, picks, rewards)
+        score = np.einsum("wd,wd->w", x, self.theta[who])
+        self.models.learn(who, arms, picks, score)
+        self.squares[who] += score**2
+        slope = (means(self._s.link.code, score) - rewards)[:, None] * x
+        self.newton[who] += slope[:, :, None] * slope[:, None, :]
+        kernels.rank_one(
+            self.inverse, np.zeros_like(self.theta), np.zeros(len(self.theta)), who, slope, np.zeros(len(who))
+        )
+        towards = np.einsum("wij,wj->wi", self.inverse[who], slope)
+        self.regret[who] += np.einsum("wd,wd->w", slope, towards) / (2 * self._rate)
+        stepped = self.theta[who] - towards / self._rate
+        self.theta[who] = inside(self.newton[who], stepped, self._s)
+
+    def width(self, who: IntArray) -> FloatArray:
+        """(w,) the square root of lambda S^2 + beta - ||z||^2 + centre^T b, scaled."""
+        parameters, models, s = self._parameters, self.models, self._s
+        if parameters.width != "theory":
+            return np.full(len(who), float(parameters.width))
+        moment = models.base.moment[who] + models.fresh.moment[who]
+        residual = self.squares[who] - np.einsum("wd,wd->w", models.theta[who], moment)
+        beta = np.where(self.data.count[who] + self.since[who] > 0, local_part(s, self.regret[who]), 0.0)
+        return np.asarray(parameters.scale * np.sqrt(np.maximum(beta + s.ridge * s.S**2 - residual, 0.0)))
+
+    def calling(self) -> BoolArray:
+        """Who has had its share of turns since the last update."""
+        count = self.models.fresh.count
+        return np.asarray(self._trigger(count, self.models.growth) & (count > 0))
+
+    def answer(self, request: Message) -> Message | None:
+        """Hand over the epoch, or take in the common state."""
+        who, models = request.who, self.models
+        if request.kind == COLLECT.kind:
+            gradient = self.data.gradients(self._s.link, who, self.last[who], since=self.since[who])
+            reply = Message(EPOCH.kind, who, {"gram": models.fresh.gram[who], "gradient": gradient})
+            self.since[who] = self.data.count[who]
+            models.settle(who)
+            return reply
+        if request.kind != ONLINE.kind:
+            raise WireError(f"online Newton agents do not understand {request.kind!r}")
+        told = request.arrays
+        models.replace(who, told["gram"], told["moment"], np.zeros(len(who)))
+        self.inverse[who] = solve(told["newton"], told["theta"], self._s.ridge)[0]
+        self.newton[who] = told["newton"]
+        self.theta[who] = self.last[who] = told["theta"]
+        self.regret[who], self.squares[who] = told["regret"], told["squares"]
+        return None
+
+
+class OnlineNewtonServer(Stateful):
+    """The common state, all with a leading axis of 1."""
+
+    keeps: ClassVar[tuple[str, ...]] = ("gram", "moment", "newton", "theta", "regret", "squares")
+
+    def __init__(self, parameters: FedGLBUCB3, problem: Problem, n: int) -> None:
+        dim = problem.dim
+        self._s = s = parameters.constants(problem)
+        self._rate = parameters.rate(problem)
+        self._everybody = np.arange(n)
+        self.gram = np.zeros((1, dim, dim))
+        self.moment = np.zeros((1, dim))
+        self.newton = np.zeros((1, dim, dim))
+        self.theta = np.zeros((1, dim))
+        self.regret = np.full(1, first_regret(s, self._rate))
+        self.squares = np.zeros(1)
+
+    def converse(self, callers: IntArray) -> Conversation:
+        """One global online Newton step, on the epochs of those who can be reached."""
+        if len(callers) == 0:
+            return
+        epoch = yield Message(COLLECT.kind, self._everybody)
+        if len(epoch.who) == 0:
+            return
+        gram = epoch.arrays["gram"].sum(axis=0)
+        gradient = epoch.arrays["gradient"].sum(axis=0)
+        predicted = gram @ self.theta[0]
+        self.gram += gram
+        self.moment += predicted
+        self.squares += self.theta[0] @ predicted
+        self.newton += np.outer(gradient, gradient)
+        inverse = solve(self.newton, self.theta, self._s.ridge)[0][0]
+        towards = inverse @ gradient
+        self.regret += gradient @ towards / (2 * self._rate)
+        self.theta[:] = inside(self.newton, self.theta - towards / self._rate, self._s)
+        n = len(self._everybody)
+        told = {name: getattr(self, name) for name in self.keeps}
+        yield Message(
+            ONLINE.kind,
+            self._everybody,
+            {name: np.broadcast_to(array, (n, *array.shape[1:])) for name, array in told.items()},
+        )
+
+
+def first_regret(s: Constants, rate: float) -> float:
+    """B before any observation, 2 eta lambda S^2."""
+    return 2 * rate * s.ridge * s.S**2
+
+
+def inside(newton: FloatArray, point: FloatArray, s: Constants) -> FloatArray:
+    """(w, d) `point` projected onto the ball of radius S in the norm of A = lambda I + `newton` (w, d, d)."""
+    return project_to_ball(newton + s.ridge * np.eye(s.d), point, s.S)

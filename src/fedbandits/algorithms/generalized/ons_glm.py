@@ -1,0 +1,66 @@
+"""N-ONS-GLM: online Newton steps by every agent alone."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import numpy as np
+from pydantic import ConfigDict
+from pydantic.dataclasses import dataclass
+
+from fedbandits.algorithms.generalized.agents import NewtonAgents
+from fedbandits.algorithms.generalized.parameters import Constants, GLMParameters
+from fedbandits.algorithms.generalized.widths import online
+from fedbandits.arrays import BoolArray, FloatArray, IntArray
+from fedbandits.catalogue import About
+from fedbandits.protocol import Problem
+from fedbandits.streams import Streams
+
+
+@dataclass(frozen=True, kw_only=True, config=ConfigDict(extra="forbid"))
+class NOnsGLM(GLMParameters):
+    """GLOC with online Newton steps (Jun, Bhargava, Nowak & Willett, NeurIPS 2017) by every agent alone.
+
+    As FedGLB-UCB between global updates, with V = lambda I + sum x x^T and width^2 = lambda S^2 + 1 + 4B/c +
+    (8R^2/c^2) log((2/delta) sqrt(1 + 2B/c + 4R^4/(c^4 delta^2))) + centre^T b - ||z||^2, B the bound on the steps'
+    regret.
+
+    Guarantee: regret O(d sqrt(T) log T) for each agent (theory width).
+    """
+
+    about: ClassVar[About] = About(
+        name="n-ons-glm",
+        family="generalized",
+        topology="alone",
+        talks="never",
+        says=(),
+        guarantee="regret O(d sqrt(T) log T) per agent (theory width)",
+        source="Jun, Bhargava, Nowak & Willett, NeurIPS 2017",
+        environment="logistic",
+    )
+
+    def agents(self, problem: Problem, n: int, rng: Streams) -> OnlineAgents:
+        """n agents that never call."""
+        return OnlineAgents(self, problem, n, _never)
+
+    def server(self, problem: Problem, n: int) -> None:
+        """Nobody to talk to."""
+
+
+class OnlineAgents(NewtonAgents):
+    """Online Newton steps with the ridge and width of an agent alone."""
+
+    @staticmethod
+    def _ridge(s: Constants) -> float:
+        return s.ridge
+
+    @staticmethod
+    def _first_regret(s: Constants) -> float:
+        return 2 * s.c * s.ridge * s.S**2
+
+    def _beta(self, who: IntArray) -> FloatArray:
+        return online(self._s, self.regret[who])
+
+
+def _never(count: FloatArray, growth: FloatArray) -> BoolArray:
+    return np.zeros(len(count), dtype=np.bool_)

@@ -1,0 +1,99 @@
+"""Mean functions of generalized linear models: E[y | x] = mu(<theta, x>).
+
+The loss of an observation is l(z, y) = -y z + m(z) with m' = mu, convex in z since mu rises; its gradient in theta is
+x (mu(z) - y). For logistic, Poisson and identity this is the negative log-likelihood; for probit it is not, but its
+minimiser is consistent all the same, since E[mu(z) - y] = 0 at the truth.
+
+The functions are compiled and take the link as a number, so that kernels can be written once for all links.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedbandits.linalg.jit import jit
+
+LinkName = Literal["logistic", "probit", "poisson", "identity"]
+_CODES: dict[LinkName, int] = {"logistic": 0, "probit": 1, "poisson": 2, "identity": 3}
+_ROOT_TWO = math.sqrt(2.0)
+_ROOT_TWO_PI = math.sqrt(2.0 * math.pi)
+
+
+@jit
+def mean(code: int, z: float) -> float:
+    """mu(z)."""
+    if code == 0:
+        return 1.0 / (1.0 + math.exp(-z)) if z >= 0 else math.exp(z) / (1.0 + math.exp(z))
+    if code == 1:
+        return 0.5 * math.erfc(-z / _ROOT_TWO)
+    if code == 2:
+        return math.exp(z)
+    return z
+
+
+@jit
+def slope(code: int, z: float) -> float:
+    """mu'(z)."""
+    if code == 0:
+        p = mean(0, z)
+        return p * (1.0 - p)
+    if code == 1:
+        return math.exp(-0.5 * z * z) / _ROOT_TWO_PI
+    if code == 2:
+        return math.exp(z)
+    return 1.0
+
+
+@jit
+def cumulant(code: int, z: float) -> float:
+    """m(z), with m' = mu."""
+    if code == 0:
+        return max(z, 0.0) + math.log1p(math.exp(-abs(z)))
+    if code == 1:
+        return z * mean(1, z) + slope(1, z)
+    if code == 2:
+        return math.exp(z)
+    return 0.5 * z * z
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """A link by name, with the constants theory needs for |z| <= reach."""
+
+    name: LinkName
+    reach: float = 1.0
+    """Bound on |<theta, x>|: S for arms of norm at most 1."""
+
+    @property
+    def code(self) -> int:
+        """The number kernels know it by."""
+        return _CODES[self.name]
+
+    @property
+    def steepest(self) -> float:
+        """k, the Lipschitz constant of mu on [-reach, reach]."""
+        return {
+            "logistic": 0.25,
+            "probit": 1.0 / _ROOT_TWO_PI,
+            "poisson": math.exp(self.reach),
+            "identity": 1.0,
+        }[self.name]
+
+    @property
+    def flattest(self) -> float:
+        """c, the least slope of mu on [-reach, reach]."""
+        return float(min(slope(self.code, -self.reach), slope(self.code, self.reach)))
+
+
+@jit
+def means(code: int, z: NDArray[np.float64]) -> NDArray[np.float64]:
+    """mu of every entry."""
+    flat = z.copy().ravel()
+    for i in range(len(flat)):
+        flat[i] = mean(code, flat[i])
+    return flat.reshape(z.shape)
