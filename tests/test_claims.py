@@ -62,6 +62,36 @@ class TestLess:
         assert found.text == "said"
         assert found.measured == "regret 2 of a, 6 of b; difference -4 [-4, -4]; 3 seeds"
 
+    def test_below_each_of_several(self):
+        frame = pd.concat([rows("a", 10 + noise(0)), rows("b", 20 + noise(1)), rows("c", 5 + noise(2))])
+        both = verdict(frame, kind="less", metric="regret", of="a", than=["b", "c"])
+        assert both.verdict == "fails"
+        assert both.measured.count("difference") == 2
+        assert both.details["than"].keys() == {"b", "c"}
+        assert verdict(frame, kind="less", metric="regret", of="c", than=["a", "b"]).verdict == "holds"
+
+    def test_several_comparisons_are_each_held_to_more(self):
+        gap = np.array([-1.0, -1.0, -1.0, -1.0, 0.2])  # below zero at 95 %, not at 97.5 %
+        frame = pd.concat([rows("a", 10 + gap), rows("b", np.full(5, 10.0)), rows("c", np.full(5, 10.0))])
+        assert verdict(frame, kind="less", metric="regret", of="a", than="b").verdict == "holds"
+        assert verdict(frame, kind="less", metric="regret", of="a", than=["b", "c"]).verdict == "undecided"
+
+    def test_since_leaves_out_what_came_before(self):
+        def run(label, early, late):
+            steps = [(25, early / 2), (50, early), (75, early + late / 2), (100, early + late)]
+            return pd.concat([rows(label, regret + noise(step, 0.1), step=step) for step, regret in steps])
+
+        frame = pd.concat([run("a", 100, 10), run("b", 10, 50)])
+        final = frame[frame["step"] == 100]
+        claim = {"kind": "less", "text": "t", "metric": "regret", "of": "a", "than": "b"}
+        whole, half, early = parse_claims([claim, claim | {"since": 0.5}, claim | {"since": 0.01}])
+        assert whole.judge(frame, final).verdict == "fails"
+        found = half.judge(frame, final)
+        assert found.verdict == "holds"
+        assert found.details["of"] == pytest.approx(10, abs=0.2)
+        assert "after 50 % of the run" in found.measured
+        assert early.judge(frame, final).details["of"] == pytest.approx(110, abs=0.2)  # no step is kept so early
+
     def test_needs_one_sweep_point(self):
         frame = pd.concat([rows("a", 1 + noise(0), dim=d) for d in (2, 4)] + [rows("b", 9 + noise(1), dim=2)])
         with pytest.raises(ConfigError, match="`at`"):

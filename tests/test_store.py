@@ -155,6 +155,7 @@ def test_nothing_half_written_is_left_when_writing_fails(tmp_path):
     class Unwritable:
         regret_by_client = np.zeros(3)
         seconds = 0.0
+        portrait = {}  # noqa: RUF012
 
         @property
         def frame(self):

@@ -100,6 +100,7 @@ class Study:
     """What the results depend on, for people to read and for `Store` to compare."""
     sweep: Sequence[str] = ()
     claims: Sequence[Mapping[str, Any]] = ()
+    published: Sequence[Mapping[str, Any]] = ()
 
 
 def run_study(
@@ -129,6 +130,7 @@ def run_study(
         "sweep": list(study.sweep),
         "cases": [{"label": case.label, "point": plain(case.point)} for case in study.cases],
         "claims": list(study.claims),
+        "published": list(study.published),
         "seeds": chosen,
     }
     tasks = [

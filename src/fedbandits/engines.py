@@ -24,9 +24,10 @@ from typing import Any, Protocol
 import pandas as pd
 from threadpoolctl import threadpool_limits
 
-from fedbandits.arrays import FloatArray
+from fedbandits.arrays import FloatArray, State
 from fedbandits.catalogue import ConfigError
 from fedbandits.environments.contract import Environment
+from fedbandits.portrait import bounded
 from fedbandits.protocol import Algorithm
 from fedbandits.simulate import Progress, simulate
 
@@ -77,6 +78,8 @@ class Run:
     regret_by_client: FloatArray
     """(n,) pseudo-regret of each agent at the end."""
     seconds: float
+    portrait: State = field(default_factory=dict)
+    """`Trace.portrait`, without what is too large to be kept; see `portrait`."""
 
 
 class TaskError(RuntimeError):
@@ -307,7 +310,7 @@ class Failure:
 def _simulate(task: Task, progress: Progress | None) -> Run:
     _compile_kernels(task)
     trace = simulate(task.algorithm, task.environment, task.horizon, task.seed, progress=progress)
-    return Run(trace.frame(task.points), trace.regret_by_client, trace.seconds)
+    return Run(trace.frame(task.points), trace.regret_by_client, trace.seconds, bounded(trace.portrait))
 
 
 def _attempt(task: Task, progress: Progress | None) -> Run | Failure:

@@ -12,6 +12,8 @@ import pandas as pd
 
 from fedbandits.claims import Verdict, parse_claims
 from fedbandits.engines import Run
+from fedbandits.portrait import Portrait
+from fedbandits.published import Beside, Published
 from fedbandits.store import read_records, read_settings
 
 __all__ = ["Results", "Verdict"]
@@ -47,6 +49,10 @@ class Results:
     claims: Sequence[Verdict] = field(default_factory=list)
     missing: int = 0
     """How many runs are still to be done, in a directory whose experiment was interrupted."""
+    published: Sequence[Beside] = field(default_factory=list)
+    """Figures that a publication printed, beside ours."""
+    portraits: Sequence[Portrait] = field(default_factory=list)
+    """What runs left to look at, in the order of `frame`: the first of a case is that of its first seed."""
 
     @property
     def key(self) -> list[str]:
@@ -100,6 +106,8 @@ class Results:
             frame=frame,
             claims=[claim.judge(frame, final) for claim in parse_claims(settings["claims"])],
             missing=len(cases) * len(settings["seeds"]) - len(ranked),
+            published=[Published.model_validate(figure).beside(final) for figure in settings.get("published", [])],
+            portraits=[Portrait(row[0], row[1], row[2], row[3].portrait) for row in ranked if row[3].portrait],
         )
 
 

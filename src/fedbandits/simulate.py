@@ -13,10 +13,11 @@ from threadpoolctl import threadpool_limits
 from fedbandits.arrays import Array, State
 from fedbandits.carriers import InProcess, hold
 from fedbandits.catalogue import ConfigError
-from fedbandits.environments.contract import Environment
+from fedbandits.environments.contract import Drifting, Environment
 from fedbandits.ledger import DIRECTIONS, UNITS, Ledger
 from fedbandits.network.relay import Relay
-from fedbandits.protocol import Agents, Algorithm, Peers, Population, Server
+from fedbandits.portrait import TRUTH
+from fedbandits.protocol import Agents, Algorithm, Peers, Population, Portrayed, Server
 from fedbandits.state import Stateful
 from fedbandits.streams import Streams
 from fedbandits.trace import Trace
@@ -65,7 +66,17 @@ class Simulation(Stateful):
     `run(steps)` advances; the run is the same however it is divided.
     """
 
-    keeps: ClassVar[tuple[str, ...]] = ("at", "regret", "reward", "chance", "decisions", "syncs", "counts", "by_agent", "ledger")
+    keeps: ClassVar[tuple[str, ...]] = (
+        "at",
+        "regret",
+        "reward",
+        "chance",
+        "decisions",
+        "syncs",
+        "counts",
+        "by_agent",
+        "ledger",
+    )
 
     def __init__(
         self,
@@ -144,6 +155,7 @@ class Simulation(Stateful):
             syncs=self.syncs[done].copy(),
             counts=self.counts[done].copy(),
             seconds=self._seconds,
+            portrait=self._portrait(),
         )
 
     def state(self) -> State:
@@ -174,6 +186,15 @@ class Simulation(Stateful):
         for part, holder in parts.items():
             holder.load(held[part])
         super().load(held[""])
+
+    def _portrait(self) -> State:
+        if not isinstance(self.server, Portrayed):
+            return {}
+        clusters = self.world.problem.clusters
+        if isinstance(self.world, Drifting) and self.at > 0:
+            clusters = self.world.clusters_in(int(self.at) - 1)
+        truth = {} if clusters is None else {TRUTH: np.array(clusters)}
+        return self.server.portrait() | truth
 
     def _parts(self) -> dict[str, Population | Server | Relay]:
         """What keeps a state of its own beside the run's."""

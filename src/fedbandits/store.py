@@ -1,7 +1,8 @@
 """A directory of results: what was run, and one file for each finished simulation.
 
     DIR/settings.json            what was run, fully resolved
-    DIR/runs/<task>.parquet      the thinned trace; in its metadata the task, its fingerprint and the regret by client
+    DIR/runs/<task>.parquet      the thinned trace; in its metadata the task, its fingerprint, the regret by
+                                 client and the portrait
 
 Every file is written under another name first and then moved into place, so that a file which exists is complete,
 whenever the process may be stopped.
@@ -17,6 +18,7 @@ import math
 import os
 import re
 import warnings
+import zipfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -29,6 +31,7 @@ import pyarrow.parquet as pq
 
 from fedbandits.catalogue import ConfigError
 from fedbandits.engines import Run, Task
+from fedbandits.portrait import from_bytes, to_bytes
 
 _KEY = b"fedbandits"
 _SETTINGS = "settings.json"
@@ -97,6 +100,7 @@ class Store:
             "fingerprint": fingerprint(task),
             "seconds": run.seconds,
             "regret_by_client": base64.b64encode(run.regret_by_client.astype("<f8").tobytes()).decode(),
+            "portrait": base64.b64encode(to_bytes(run.portrait)).decode(),
         }
         table = pa.Table.from_pandas(run.frame, preserve_index=False)
         table = table.replace_schema_metadata({**table.schema.metadata, _KEY: json.dumps(about).encode()})
@@ -157,10 +161,11 @@ def read_record(path: Path) -> Record:
         table = pq.read_table(path)
         about = json.loads(table.schema.metadata[_KEY])
         regret = np.frombuffer(base64.b64decode(about["regret_by_client"]), dtype="<f8").astype(np.float64)
-        run = Run(table.to_pandas(), regret, about["seconds"])
+        portrait = from_bytes(base64.b64decode(about.get("portrait", "")))
+        run = Run(table.to_pandas(), regret, about["seconds"], portrait)
         point = {name: _unplain(value) for name, value in about["point"].items()}
         return Record(about["label"], point, about["seed"], about["fingerprint"], run)
-    except (OSError, ValueError, KeyError, TypeError, pa.ArrowException) as error:
+    except (OSError, ValueError, KeyError, TypeError, zipfile.BadZipFile, pa.ArrowException) as error:
         raise UnreadableError(f"{path} is corrupt or truncated ({type(error).__name__})") from None
 
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import pandas as pd
 
-from fedbandits.arrays import FloatArray, IntArray
+from fedbandits.arrays import FloatArray, IntArray, State
 from fedbandits.ledger import DIRECTIONS, UNITS
 
 
@@ -41,6 +41,8 @@ class Trace:
     """(T, 3, 4) messages, signals, scalars and bytes, going up, down and between peers."""
     seconds: float
     """Wall-clock time of the run, environment included."""
+    portrait: State = field(default_factory=dict)
+    """What the server has found out about its agents, where it can show it, beside the truth; see `portrait`."""
 
     @property
     def uplink(self) -> Flow:
@@ -74,8 +76,10 @@ class Trace:
 
     @property
     def normalised_reward(self) -> FloatArray:
-        """(T,) observed reward divided by that of uniformly random choices: 1 is chance. For rewards such as clicks; where
-        chance earns about nothing, as in `linear`, it says nothing."""
+        """(T,) observed reward divided by that of uniformly random choices: 1 is chance.
+
+        For rewards such as clicks; where chance earns about nothing, as in `linear`, it says nothing.
+        """
         with np.errstate(divide="ignore", invalid="ignore"):
             return np.asarray(self.reward / self.chance)
 

@@ -38,7 +38,18 @@ def test_shipped_experiments_load_and_resolve(name):
 
 
 def test_what_is_shipped():
-    assert set(shipped_experiments()) == {"async-tradeoff", "communication-growth", "demo", "federation-gain"}
+    assert set(shipped_experiments()) == {
+        "async-tradeoff",
+        "communication-growth",
+        "demo",
+        "federation-gain",
+        "heto-drift",
+        "heto-imbalanced",
+        "heto-lastfm",
+        "heto-sensitivity",
+        "heto-stragglers",
+        "heto-synthetic",
+    }
 
 
 def test_shipped_experiments_say_what_they_are_known_for():
@@ -50,6 +61,19 @@ def test_shipped_experiments_say_what_they_are_known_for():
     assert {case.environment.schedule for case in tradeoff.cases} == {"random"}
     gain = load_experiment("federation-gain")
     assert [case.environment.clients for case in gain.cases] == [1, 2, 4, 8, 16, 32, 64, 128]
+    table = load_experiment("heto-sensitivity")
+    points = [(case.environment.clusters, case.environment.gamma) for case in table.cases if case.label == "dyclu"]
+    assert points == [(1, 0.85), (4, 0.85), (30, 0.85), (4, 0.65), (4, 0.05)]
+    assert len(table.published) == 5 * 6
+    assert [figure.value for figure in table.published if figure.of == "hetofedbandit"] == [
+        576.31,
+        669.17,
+        883.51,
+        699.89,
+        916.73,
+    ]
+    imbalanced = load_experiment("heto-imbalanced").cases[0].environment
+    assert sorted(imbalanced.sizes) == [2] * 12 + [26]
     growth = load_experiment("communication-growth")
     assert {case.horizon for case in growth.cases} == {1_000, 3_000, 10_000, 30_000, 100_000}
 
@@ -140,3 +164,12 @@ def test_unknown_names_are_explained():
         load_experiment("dema")
     with pytest.raises(ConfigError, match="cannot be read"):
         load_experiment(Path.cwd())
+
+
+def test_claims_of_the_sensitivity_table_are_its_published_order():
+    table = load_experiment("heto-sensitivity")
+    printed = {(figure.of, tuple(figure.at.items())): figure.value for figure in table.published}
+    assert len(table.claims) == 5 * 5
+    for claim in table.claims:
+        point = tuple(claim.at.items())
+        assert printed[claim.of, point] < printed[claim.than, point], claim.text

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ from rich.text import Text
 
 from fedbandits.cli.console import out, print_json
 from fedbandits.report.page import write_report
+from fedbandits.report.published import published_table
 from fedbandits.report.summary import summarise
 from fedbandits.report.table import summary_table
 from fedbandits.results import Results, Verdict
@@ -30,6 +32,9 @@ def present(results: Results, directory: Path | None, *, command: str | None = N
     console.print(Text(results.title, style="bold"))
     if results.claims:
         console.print(_verdicts(results.claims))
+    if results.published:
+        console.print(Text("Published figure above, ours with its standard error below:", style="dim"))
+        console.print(published_table(results).rich())
     console.print(summary_table(results).rich())
     if report is not None:
         console.print(Text.assemble("report: ", (str(report), "bold")), soft_wrap=True)
@@ -52,6 +57,7 @@ def as_dict(results: Results, directory: Path | None = None, report: Path | None
         "settings": results.settings,
         "sweep": list(results.sweep),
         "claims": claims,
+        "published": [dataclasses.asdict(figure) for figure in results.published],
         "summary": summarise(results).to_dict("records"),
         "missing": results.missing,
         "directory": None if directory is None else str(directory),

@@ -6,7 +6,10 @@
     [algorithms.LABEL]                name = "dislinucb", and its parameters
     [sweep]                           optional: "environment.clients" = [1, 2, 4], "run.horizon" = [...],
                                       "algorithms.LABEL.threshold" = [...]; all combinations are run
+    [[points]]                        instead of [sweep], for combinations of your own: each a table of the same
+                                      paths, such as { "environment.clients" = 4, "environment.dim" = 2 }
     [[claims]]                        kind, text, and what that kind needs; see `claims`
+    [[published]]                     of, metric, at, value, where: figures to be shown beside ours; see `published`
 
 A sweep over a parameter of one algorithm concerns that algorithm only.
 """
@@ -30,6 +33,7 @@ from fedbandits.catalogue import ConfigError, build, explain
 from fedbandits.claims import METRICS, Claim, known_metric
 from fedbandits.compare import Case
 from fedbandits.environments import ENVIRONMENTS
+from fedbandits.published import Published
 
 
 class Part(BaseModel):
@@ -72,6 +76,7 @@ def _flat(sweep: Any) -> Any:
 
 
 Sweep = Annotated[dict[str, Annotated[list[Any], Field(min_length=1)]], BeforeValidator(_flat)]
+Point = Annotated[dict[str, Any], Field(min_length=1), BeforeValidator(_flat)]
 
 
 class Experiment(BaseModel):
@@ -86,48 +91,74 @@ class Experiment(BaseModel):
     run: RunSettings
     algorithms: Annotated[dict[str, Part], Field(min_length=1)]
     sweep: Sweep = {}
+    points: list[Point] = []
     claims: list[Claim] = []
+    published: list[Published] = []
 
     @model_validator(mode="after")
     def _fits_together(self) -> Experiment:
-        for path in self.sweep:
+        if self.sweep and self.points:
+            raise ValueError("points: give either [sweep] or [[points]], not both")
+        for at, point in enumerate(self.points):
+            if point.keys() != self.points[0].keys():
+                raise ValueError(f"points.{at}: every point needs the same keys as the first: {', '.join(self.paths)}")
+        for path in self.paths:
             self._check_axis(path)
         for label in self.algorithms:
             columns = [column_of(path) for path in self.axes(label)]
             if len(set(columns)) < len(columns):
                 raise ValueError(f"sweep: two of its columns for {label!r} have the same name: {', '.join(columns)}")
         for at, claim in enumerate(self.claims):
-            for what, names, known in (
-                ("algorithm", claim.labels, list(self.algorithms)),
-                ("sweep column", claim.columns, self.columns),
-            ):
-                for name in names:
-                    if name not in known:
-                        raise ValueError(f"claims.{at}: no {what} {name!r} here; {_hint(name, known)}")
-            for metric in claim.metrics:
-                if not known_metric(metric):
-                    raise ValueError(f"claims.{at}: unknown metric {metric!r}; {_hint(metric, METRICS)}")
+            self._check_mentioned(f"claims.{at}", claim.labels, claim.columns, claim.metrics)
         self.cases  # noqa: B018  builds everything, and says what cannot be built
+        for at, figure in enumerate(self.published):
+            self._check_mentioned(f"published.{at}", [figure.of], list(figure.at), [figure.metric])
+            if not any(figure.speaks_of(case.label, case.point) for case in self.cases):
+                raise ValueError(f"published.{at}: {figure.of!r} is not run at {figure.at}; name the whole sweep point")
         return self
 
     @cached_property
     def cases(self) -> list[Case]:
         """Every algorithm at every sweep point that concerns it."""
-        return [
-            self._case(label, dict(zip(axes, values, strict=True)))
-            for label in self.algorithms
-            for axes in [self.axes(label)]
-            for values in itertools.product(*(self.sweep[path] for path in axes))
-        ]
+        return [self._case(label, values) for label in self.algorithms for values in self._values(label)]
 
     @property
     def columns(self) -> list[str]:
         """Names of the sweep columns: the last component of each path."""
-        return list(dict.fromkeys(column_of(path) for path in self.sweep))
+        return list(dict.fromkeys(column_of(path) for path in self.paths))
+
+    @property
+    def paths(self) -> list[str]:
+        """What is swept over."""
+        return list(self.points[0] if self.points else self.sweep)
 
     def axes(self, label: str) -> list[str]:
         """The sweep paths that concern one algorithm."""
-        return [path for path in self.sweep if not path.startswith("algorithms.") or path.split(".")[1:-1] == [label]]
+        return [path for path in self.paths if not path.startswith("algorithms.") or path.split(".")[1:-1] == [label]]
+
+    def _values(self, label: str) -> list[dict[str, Any]]:
+        """The sweep points that concern one algorithm: values by path, each combination once."""
+        axes = self.axes(label)
+        if not self.points:
+            return [
+                dict(zip(axes, row, strict=True)) for row in itertools.product(*(self.sweep[path] for path in axes))
+            ]
+        rows = [{path: point[path] for path in axes} for point in self.points]
+        return [row for at, row in enumerate(rows) if row not in rows[:at]]
+
+    def _check_mentioned(
+        self, where: str, labels: Sequence[str], columns: Sequence[str], metrics: Sequence[str]
+    ) -> None:
+        for what, names, known in (
+            ("algorithm", labels, list(self.algorithms)),
+            ("sweep column", columns, self.columns),
+        ):
+            for name in names:
+                if name not in known:
+                    raise ValueError(f"{where}: no {what} {name!r} here; {_hint(name, known)}")
+        for metric in metrics:
+            if not known_metric(metric):
+                raise ValueError(f"{where}: unknown metric {metric!r}; {_hint(metric, METRICS)}")
 
     def _check_axis(self, path: str) -> None:
         parts = path.split(".")

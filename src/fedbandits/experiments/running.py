@@ -40,6 +40,7 @@ def run_experiment(
         identity=_identity(experiment),
         sweep=experiment.columns,
         claims=[claim.model_dump(exclude_defaults=True) for claim in experiment.claims],
+        published=[figure.model_dump() for figure in experiment.published],
     )
     return run_study(
         study, experiment.run.seeds if seeds is None else seeds, jobs, engine=engine, out=out, watcher=watcher
@@ -50,7 +51,7 @@ def _identity(experiment: Experiment) -> dict[str, object]:
     """What was run with all defaults filled in; swept parameters are named by the sweep instead."""
     environment = describe(experiment.cases[0].environment)
     algorithms = {case.label: describe(case.algorithm) for case in experiment.cases}
-    for path in experiment.sweep:
+    for path in experiment.paths:
         table, _, name = path.rpartition(".")
         if table == "environment":
             environment[name] = "swept"
@@ -60,15 +61,16 @@ def _identity(experiment: Experiment) -> dict[str, object]:
         "environment": environment,
         "algorithms": algorithms,
         "run": {
-            "horizon": "swept" if "run.horizon" in experiment.sweep else experiment.run.horizon,
+            "horizon": "swept" if "run.horizon" in experiment.paths else experiment.run.horizon,
             "points": experiment.run.points,
         },
         "sweep": experiment.sweep,
+        **({"points": experiment.points} if experiment.points else {}),
     }
 
 
 def _with_horizon(experiment: Experiment, horizon: int) -> Experiment:
-    if "run.horizon" in experiment.sweep:
+    if "run.horizon" in experiment.paths:
         raise ConfigError("horizon: this experiment sweeps over run.horizon; change it in a copy of the file instead")
     if horizon < 1:
         raise ConfigError(f"horizon: must be at least 1 (got {horizon})")

@@ -15,14 +15,14 @@ DEFAULT_LIMIT = 20_000
 """Branches of the search after which enumeration gives up. n disjoint cliques need about n branches."""
 
 
-class TooManyCliques(Exception):
+class TooManyCliques(Exception):  # noqa: N818
     """The search for maximal cliques exceeded its limit."""
 
 
 def maximal_cliques(adjacent: BoolArray, limit: int = DEFAULT_LIMIT) -> list[IntArray]:
     """All maximal cliques of the graph `adjacent` (n, n), isolated nodes included, largest first.
 
-    Bron & Kerbosch (1973) with the pivot of Tomita, Tanaka & Takahashi (2006): nodes of a branch are bits of an integer.
+    Bron & Kerbosch (1973) with the pivot of Tomita, Tanaka & Takahashi (2006); sets of nodes are bits of an integer.
     Raises `TooManyCliques` beyond `limit` branches.
     """
     near = _bits(adjacent)

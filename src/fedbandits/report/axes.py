@@ -63,17 +63,18 @@ def log_axis(axis: Axis, values: FloatArray, unit: str = "") -> None:
         scale("symlog", linthresh=10.0**low, linscale=0.5)
     else:
         scale("log")
-    ticks = _log_ticks(float(positive.min()), float(positive.max()))
+    # zeros bring whole decades below the values into sight, where steps fit for the values alone would crowd
+    ticks = _log_ticks(float(positive.min()), float(positive.max()), _FINER[:2] if zeros else _FINER)
     axis.set_major_locator(FixedLocator([0.0, *ticks] if zeros else ticks))
     axis.set_major_formatter(_formatter(unit))
     axis.set_minor_locator(NullLocator())
 
 
-def _log_ticks(least: float, most: float) -> list[float]:
+def _log_ticks(least: float, most: float, finer: Sequence[Sequence[float]]) -> list[float]:
     low, high = int(np.floor(np.log10(least))), int(np.ceil(np.log10(most)))
     every = max(1, -(-(high - low) // _MOST_DECADES))
     ticks: list[float] = []
-    for steps in _FINER:
+    for steps in finer:
         ticks = [step * 10.0**power for power in range(low, high + 1, every) for step in steps]
         if sum(least <= tick <= most for tick in ticks) >= 3:
             break

@@ -40,6 +40,7 @@ class Metric:
 
 REGRET = Metric("regret", "Regret")
 REGRET_PER_CLIENT = Metric("regret_per_client", "Regret per client")
+NORMALISED = Metric("normalised_reward", "Normalised reward")
 BYTES = Metric("bytes", "Bytes sent", "B")
 MESSAGES = Metric("messages", "Messages sent")
 

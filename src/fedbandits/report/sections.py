@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -10,9 +11,12 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 from markupsafe import Markup
 
+from fedbandits.environments import ENVIRONMENTS
 from fedbandits.report import plots
 from fedbandits.report.command import compare_command
-from fedbandits.report.plots import BYTES, MESSAGES, REGRET, REGRET_PER_CLIENT, Picture, Series
+from fedbandits.report.plots import BYTES, MESSAGES, NORMALISED, REGRET, REGRET_PER_CLIENT, Picture, Series
+from fedbandits.report.portraits import portraits
+from fedbandits.report.published import published
 from fedbandits.report.readable import exact, human, with_error
 from fedbandits.report.section import Section, SectionBuilder, render
 from fedbandits.report.summary import summarise
@@ -111,12 +115,19 @@ def units(_: Results) -> Section:
     return Section("units", "What the units mean", render("units.html", definitions=definitions()))
 
 
-SECTIONS: list[SectionBuilder] = [claims, table, pictures, settings, reproduce, units]
+SECTIONS: list[SectionBuilder] = [claims, published, table, pictures, portraits, settings, reproduce, units]
 
 
 def _run_pictures(results: Results, series: Series) -> Iterator[Picture]:
     frame, points = results.frame, _points(results)
     yield plots.curves(frame, REGRET, series, caption=f"All clients together. {_band(results)}")
+    if _counts_hits(results):
+        yield plots.curves(
+            frame,
+            NORMALISED,
+            series,
+            caption="Reward divided by that of random choices, so 1 is chance. Higher is better.",
+        )
     if not (frame["bytes"] > 0).any():
         return
     yield plots.trade_off(
@@ -131,6 +142,12 @@ def _run_pictures(results: Results, series: Series) -> Iterator[Picture]:
 
 def _sweep_pictures(results: Results, series: Series) -> Iterator[Picture]:
     points, swept = _points(results), _swept(results)
+    if len(swept) > 1 and not _is_grid(points, swept):
+        paired = ", ".join(swept)
+        points = points.assign(
+            **{paired: [", ".join(str(row[name]) for name in swept) for _, row in points.iterrows()]}
+        )
+        swept = [paired]
     metrics = [REGRET_PER_CLIENT] * ("clients" in swept) + [REGRET, BYTES, MESSAGES]
     for column in swept:
         here = points[points[column].notna()]
@@ -147,6 +164,18 @@ def _swept(results: Results) -> list[str]:
     """The sweep columns that take more than one value."""
     final = results.final()
     return [column for column in results.sweep if final[column].nunique() > 1]
+
+
+def _is_grid(points: pd.DataFrame, swept: Sequence[str]) -> bool:
+    """Whether every combination of the swept values was run, as opposed to a list of chosen ones."""
+    run = points[list(swept)].dropna().drop_duplicates()
+    return run.empty or len(run) == math.prod(run[column].nunique() for column in swept)
+
+
+def _counts_hits(results: Results) -> bool:
+    """Whether rewards are hits, which random choices get some of, so that a ratio to those means something."""
+    name = results.settings.get("environment", {}).get("name")
+    return name in ENVIRONMENTS and ENVIRONMENTS[name].about.family == "recommendation"
 
 
 def _line(point: pd.Series[Any], swept: Sequence[str], column: str) -> str:

@@ -69,7 +69,7 @@ class TestStatistic:
         assert of_pair((one[0], 3 * one[1]), (two[0], 3 * two[1])) == (pytest.approx(9 * s), df)
 
     def test_does_not_cancel_when_counts_are_large(self):
-        """10^8 observations each, and a difference whose statistic is 1: the first form loses it, the second does not."""
+        """10^8 observations each and a difference whose statistic is 1: subtracting sums of squares would lose it."""
         rng = np.random.default_rng(1)
         n, d = 1e8, 5
         V = n * np.eye(d)
@@ -144,7 +144,7 @@ class TestErrorRates:
         strongest, direction = leading(P)
         psi = 6.0  # noncentrality that a homogeneous pair may have at most
         largest = np.maximum(*(np.linalg.eigvalsh(gram[k::2])[:, -1] for k in (0, 1)))
-        # fixed: epsilon^2 lambda_max(P) / sigma^2 = psi for every pair; adaptive: epsilon = sigma sqrt(psi / lambda_max(V))
+        # epsilon^2 / sigma^2 times lambda_max(P), or lambda_max(V) in the adaptive test, is psi
         epsilon = NOISE * np.sqrt(psi / (largest if adaptive else strongest))
         theta = np.repeat(unit(rng, self.PAIRS, self.D), 2, axis=0)
         theta[1::2] += epsilon[:, None] * direction
@@ -183,6 +183,34 @@ class TestErrorRates:
         uniform = np.sort(ncx2.cdf(evidence.distance / NOISE**2, evidence.freedom, psi))
         distance = np.abs(uniform - (np.arange(self.PAIRS) + 0.5) / self.PAIRS).max()
         assert distance < 2.2 / np.sqrt(self.PAIRS)  # exceeded with probability 1e-4
+
+
+class TestScreening:
+    """Bounds spare most pairs the exact statistic; no verdict may change by it."""
+
+    @pytest.mark.parametrize("adaptive", [False, True])
+    @pytest.mark.parametrize("rows", [(6, 6), (40, 40), (8, 400)], ids=str)
+    def test_no_verdict_changes(self, rows, adaptive):
+        rng = np.random.default_rng(10)
+        pairs, d, level, psi = 3000, 5, 0.05, 0.5
+        theta = np.repeat(unit(rng, pairs, d), 2, axis=0)
+        theta[1::2] += rng.exponential(0.3, (pairs, 1)) * unit(rng, pairs, d)
+        gram, moment = np.empty((2 * pairs, d, d)), np.empty((2 * pairs, d))
+        for side, m in enumerate(rows):
+            X = unit(rng, pairs, m, d) * np.linspace(1, 0.1, d)
+            y = np.einsum("pmd,pd->pm", X, theta[side::2]) + NOISE * rng.standard_normal((pairs, m))
+            gram[side::2], moment[side::2] = statistics(X, y)
+        evidence = compare_pairs(gram, moment, *pairs_to_test(pairs))
+        s = evidence.distance / NOISE**2
+        if adaptive:
+            P = parallel_sum(gram[::2], gram[1::2])
+            largest = np.maximum(*(np.linalg.eigvalsh(gram[k::2])[:, -1] for k in (0, 1)))
+            expected = ncx2.sf(s, d, psi * leading(P)[0] / largest) > level
+        else:
+            expected = ncx2.sf(s, d, psi) > level
+        got = HomogeneityTest(NOISE, level, psi, adaptive).passes(gram, moment, *pairs_to_test(pairs))
+        np.testing.assert_array_equal(got, expected)
+        assert 0.1 < got.mean() < 0.95
 
 
 class TestAdaptive:

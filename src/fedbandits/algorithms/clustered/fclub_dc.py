@@ -80,10 +80,11 @@ class FCLUBDC(AsyncParameters):
 
 class FCLUBServer(Stateful):
     """`own` (n) are each agent's observations as uploaded, `labels` (n,) their clusters; `known` (n) is what of its
-    cluster's pool each agent has, `unseen` (n,) how many uploads it lacks. `step` counts towards the phase's end.
+    cluster's pool each agent has, `unseen` (n,) how many uploads it lacks. `moved` (n,) marks agents that have yet to
+    be told of a new partition. `step` counts towards the phase's end.
     """
 
-    keeps: ClassVar[tuple[str, ...]] = ("own", "labels", "known", "known_logdet", "unseen", "step")
+    keeps: ClassVar[tuple[str, ...]] = ("own", "labels", "known", "known_logdet", "unseen", "moved", "step")
 
     def __init__(self, parameters: FCLUBDC, n: int, dim: int) -> None:
         self._ridge = parameters.ridge
@@ -94,6 +95,7 @@ class FCLUBServer(Stateful):
         self.known = Statistics(n, dim)
         self.known_logdet = np.full(n, dim * np.log(parameters.ridge))
         self.unseen = np.zeros(n, dtype=np.int64)
+        self.moved = np.zeros(n, dtype=np.bool_)
         self.step = np.zeros((), dtype=np.int64)
 
     def converse(self, callers: IntArray) -> Conversation:
@@ -104,6 +106,9 @@ class FCLUBServer(Stateful):
             yield from self._detect()
         elif len(callers):
             yield from self._relay(callers)
+        else:
+            return
+        yield from self._tell_moved()
 
     def portrait(self) -> State:
         """The clusters, and as a graph who is in one with whom."""
@@ -117,7 +122,7 @@ class FCLUBServer(Stateful):
         self._take_in(fresh)
         pools = self._pools()
         pooled = kernels.log_determinants(pools.gram, self._ridge)[self.labels]
-        lacking = (pooled - self.known_logdet > self._threshold) & (self.unseen > 0)
+        lacking = (pooled - self.known_logdet > self._threshold) & (self.unseen > 0) & ~self.moved
         late = np.flatnonzero(lacking)
         if len(late):
             held = self.known.rows(late, counted=True)
@@ -134,9 +139,15 @@ class FCLUBServer(Stateful):
         labels = components(distances(theta) < self._separation * (reach[:, None] + reach[None, :]))
         if (labels != self.labels).any():
             self.labels = labels
+            self.moved[:] = True
+
+    def _tell_moved(self) -> Conversation:
+        moved = np.flatnonzero(self.moved)
+        if len(moved):
             pools = self._pools()
-            heard = yield Message(POOL.kind, np.arange(len(labels)), pools.rows(labels, counted=True))
+            heard = yield Message(POOL.kind, moved, pools.rows(self.labels[moved], counted=True))
             self._now_knows(heard.who, pools)
+            self.moved[heard.who] = False
 
     def _take_in(self, fresh: Message) -> None:
         self.own.merge(fresh.who, *told(fresh))

@@ -23,10 +23,10 @@ from fedbandits.streams import Streams
 class HetoFedBanditAsync(ClusterParameters):
     """Asynchronous collaboration inside clusters, the problem the publication leaves open.
 
-    Exploration, test, clusters and triggers are HetoFedBandit's. But when the server serves a cluster, only those of
-    its members that are calling hand over what is new, and they receive the total of whatever the members have handed
-    over so far. Stragglers delay nobody; they lack news until they call themselves. The rule of one cluster per step
-    stands.
+    Test, clusters and triggers are HetoFedBandit's. But whoever has explored reports, and is clustered at once with
+    those who have reported before; and when the server serves a cluster, only those of its members that are calling
+    hand over what is new, and they receive the total of whatever the members have handed over so far. Stragglers delay
+    nobody; they lack news until they call themselves. The rule of one cluster per step stands.
 
     What travels: d^2 + d + 1 scalars up and down for every caller of a service.
 
@@ -68,7 +68,7 @@ class HetoFedBanditAsync(ClusterParameters):
 
 
 class AsyncClustersServer(ClusterServer):
-    """Clusters once everybody has reported; from then on every service concerns callers alone.
+    """Clusters whoever has explored and reported, anew with every newcomer; every service concerns callers alone.
 
     An agent in several clusters is served with the largest of them. The queue holds clusters in the order in which a
     member first called.
@@ -82,19 +82,18 @@ class AsyncClustersServer(ClusterServer):
         self.reported = np.full(n, explored)
 
     def converse(self, callers: IntArray) -> Conversation:
-        """Take reports until everybody can be clustered, then serve the callers of one cluster."""
-        if not self.reported.all():
-            unheard = callers[~self.reported[callers]]
-            if len(unheard):
-                yield from self._hear(unheard)
-                if self.reported.all():
-                    self._regroup(self.own)
-            return
+        """Take in newcomers, then serve the callers of one cluster."""
+        newcomers = callers[~self.reported[callers]]
+        if len(newcomers):
+            yield from self._hear(newcomers)
+            self._regroup(self.own, self.reported)
+            self.queue = self.queue[:0]
+            callers = np.setdiff1d(callers, newcomers)
         home = self.clusters.argmax(axis=0)  # clusters come largest first
         waiting = [int(k) for k in self.queue if k in home[callers]]
         waiting += [int(k) for k in dict.fromkeys(home[callers].tolist()) if k not in waiting]
         self.queue = np.array(waiting, dtype=np.int64)
-        if not self._serving_now():
+        if not self._serving_now() or len(self.queue) == 0:
             return
         cluster = self._pop(0)
         members = callers[home[callers] == cluster]

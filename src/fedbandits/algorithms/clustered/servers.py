@@ -67,15 +67,18 @@ class ClusterServer(Stateful):
         """(n,) the level at which each agent should call: the smallest D_k of its clusters."""
         return np.asarray(np.where(self.clusters, self.thresholds()[:, None], np.inf).min(axis=0))
 
-    def _regroup(self, own: Statistics) -> None:
+    def _regroup(self, own: Statistics, among: BoolArray | None = None) -> None:
+        """Test everybody, or everybody `among` (n,); whoever is left out is alone."""
         assert self._test is not None, "clusters that were given are never tested"
         self.graph = self._test.graph(own.gram, own.moment)
+        if among is not None:
+            self.graph &= among[:, None] & among[None, :]
         self.clusters = clusters_of(self.graph, self._clique_limit)
 
     def _serving_now(self) -> bool:
         """Count the step; whether the server may serve a cluster in it."""
         self.step += 1
-        return len(self.queue) > 0 and int(self.step) % self._serve_every == 0
+        return int(self.step) % self._serve_every == 0
 
     def _pop(self, at: int) -> int:
         cluster = int(self.queue[at])
@@ -131,7 +134,7 @@ class FixedClustersServer(ClusterServer):
         else:
             # whoever is waited for hands over in this very conversation: its call is answered by the service under way
             yield from self._enqueue(callers[self.serving[callers] != 1])
-        may_serve = self._serving_now()
+        may_serve = self._serving_now() and len(self.queue) > 0
         if may_serve or self.serving.any():
             yield from self._serve()
 
@@ -229,7 +232,9 @@ class ReclusteringServer(ClusterServer):
         self.told = np.full(n, trigger(n))
 
     def converse(self, callers: IntArray) -> Conversation:
-        """Re-cluster if anybody called, then serve."""
+        """Re-cluster if anybody called, then serve; in steps without a service, triggers that have fired wait."""
+        if not self._serving_now():
+            return
         if len(callers):
             reports = yield Message(REPORT.kind, self.everybody)
             if len(reports.who):
@@ -237,7 +242,7 @@ class ReclusteringServer(ClusterServer):
                 self.level[reports.who] = reports.arrays["level"]
             self._regroup(self.own)
             self.queue = np.flatnonzero(self.clusters[:, callers[-1]])
-        if self._serving_now():
+        if len(self.queue):
             loads = self.clusters[self.queue] @ self.level
             cluster = self._pop(int(loads.argmax()) if self._priority else 0)
             members = np.flatnonzero(self.clusters[cluster])

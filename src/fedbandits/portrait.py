@@ -1,0 +1,76 @@
+"""Portraits: what a run found out about its agents, as named arrays for people to look at.
+
+- ``graph`` (n, n) bool: which pairs of agents are taken to be alike;
+- ``clusters`` (m, n) bool: who belongs to which cluster; clusters may overlap;
+- ``truth.clusters`` (n,) int: the cluster each agent really belongs to, where the world has clusters;
+- ``omitted`` (k,) str: names of arrays that were too large to be kept.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from fedbandits.arrays import Array, BoolArray, IntArray, State
+
+TRUTH = "truth.clusters"
+OMITTED = "omitted"
+LARGEST = 500 * 500
+"""Entries of the largest array kept of a run: the graph of 500 agents."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Portrait:
+    """What one run left to look at; `arrays` as the module says."""
+
+    label: str
+    point: Mapping[str, Any]
+    seed: int
+    arrays: Mapping[str, Array]
+
+
+@dataclass(frozen=True, slots=True)
+class Mistakes:
+    """Pairs of agents taken for alike although they differ, and the other way round, of `alike` and `different`."""
+
+    joined: int
+    separated: int
+    different: int
+    alike: int
+
+
+def mistakes(graph: BoolArray, truth: IntArray) -> Mistakes:
+    """The pairs in which `graph` (n, n) and the true clusters `truth` (n,) disagree."""
+    pairs = np.triu_indices(len(truth), 1)
+    found, alike = graph[pairs], (truth[:, None] == truth[None, :])[pairs]
+    joined, separated = int((found & ~alike).sum()), int((~found & alike).sum())
+    return Mistakes(joined, separated, int((~alike).sum()), int(alike.sum()))
+
+
+def bounded(portrait: Mapping[str, Array]) -> State:
+    """`portrait` without what has more than `LARGEST` entries, and with the names of that under `omitted`."""
+    kept = {name: array for name, array in portrait.items() if array.size <= LARGEST}
+    if left_out := sorted(portrait.keys() - kept.keys()):
+        kept[OMITTED] = np.array(left_out)
+    return kept
+
+
+def to_bytes(portrait: Mapping[str, Array]) -> bytes:
+    """One compressed `.npz`; nothing for an empty portrait."""
+    if not portrait:
+        return b""
+    out = io.BytesIO()
+    np.savez_compressed(out, allow_pickle=False, **portrait)
+    return out.getvalue()
+
+
+def from_bytes(content: bytes) -> State:
+    """What `to_bytes` was given."""
+    if not content:
+        return {}
+    with np.load(io.BytesIO(content), allow_pickle=False) as held:
+        return dict(held)

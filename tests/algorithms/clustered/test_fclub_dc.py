@@ -1,0 +1,119 @@
+"""FCLUB-DC: it separates and it merges, which the released code never does."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import fedbandits as fb
+from conformance.worlds import Together, recorded
+from fedbandits.algorithms import FCLUBDC
+from fedbandits.carriers import hold
+from fedbandits.environments import ClusteredLinear
+from fedbandits.simulate import Simulation
+from fedbandits.wire import Wire
+
+N, D = 12, 4
+SHAPE = {"clients": N, "dim": D, "arms": 6, "pool": 60, "centres": "equidistant", "gamma": 1.2}
+THREE = ClusteredLinear(**SHAPE, sizes=(5, 4, 3))
+PHASE_ENDS = [2**k - 1 for k in range(1, 10)]
+
+
+def found(server):
+    return server.labels[:, None] == server.labels[None, :]
+
+
+def truth(problem):
+    labels = np.array(problem.clusters)
+    return labels[:, None] == labels[None, :]
+
+
+def partitions(algorithm, env, horizon, seed=0):
+    """The number of clusters at the end of every phase, and the finished run."""
+    run, sizes = Simulation(algorithm, env, horizon, seed), []
+    for step in range(1, horizon + 1):
+        before = run.server.labels.copy()
+        run.run(1)
+        if step in PHASE_ENDS:
+            sizes.append(len(set(run.server.labels.tolist())))
+        else:
+            np.testing.assert_array_equal(run.server.labels, before, "partitions change at the end of phases only")
+    return sizes, run
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_agents_separated_too_early_are_merged_again(seed):
+    """A hasty test splits more than there is to split; later phases put together what belongs together."""
+    sizes, run = partitions(FCLUBDC(separation=0.15), THREE, 511, seed)
+    assert max(sizes) > 3
+    assert sizes[-1] == 3
+    np.testing.assert_array_equal(found(run.server), truth(run.world.problem))
+
+
+def test_even_a_federation_of_equals_is_merged_after_a_split():
+    sizes, _ = partitions(FCLUBDC(separation=0.15), ClusteredLinear(**SHAPE, clusters=1), 255, 0)
+    assert max(sizes) > 1
+    assert sizes[-1] == 1
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_by_default_the_true_clusters_are_found(seed):
+    sizes, run = partitions(FCLUBDC(), THREE, 300, seed)
+    np.testing.assert_array_equal(found(run.server), truth(run.world.problem))
+    assert sizes[0] == 1, "all together at first"
+
+
+def test_merging_pays():
+    """Against the all-singletons state that the released code never leaves, paired over seeds."""
+    env = ClusteredLinear(**(SHAPE | {"clients": 24, "dim": 6, "arms": 10, "pool": 100}), clusters=2)
+    merging, singletons = (
+        np.array([fb.simulate(FCLUBDC(separation=c), env, 511, seed).regret[-1] for seed in range(5)])
+        for c in (0.3, 1e-9)
+    )
+    gap = singletons - merging
+    assert gap.mean() > 4 * gap.std(ddof=1) / np.sqrt(len(gap))
+
+
+def test_an_agent_acts_on_its_cluster_alone():
+    """After every step, what an agent knows is a sum of its cluster-mates' uploads plus what it has not uploaded."""
+    for event in recorded(FCLUBDC(separation=0.3), THREE, 200):
+        server, models = event.side.server, event.side.agents.models
+        held = models.base.gram
+        np.testing.assert_allclose(held, server.known.gram, atol=1e-9)
+        np.testing.assert_allclose(models.base.count, server.known.count)
+        pool = np.einsum("ij,jde->ide", found(server).astype(float), server.own.gram)
+        lacking = np.linalg.eigvalsh(pool - held)
+        assert (lacking > -1e-9).all(), "something from outside its cluster"
+
+
+def test_who_is_away_when_the_partition_changes_is_told_later():
+    world = THREE.world(200, np.random.SeedSequence(0))
+    side = Together(FCLUBDC(separation=0.5), world.problem, np.random.SeedSequence(1), Wire())
+    everybody = np.ones(N, dtype=bool)
+    without = everybody.copy()
+    without[0] = False
+    missed = False
+    for step in range(200):
+        turn = world.turn(step)
+        changes = step + 1 in PHASE_ENDS
+        side.carrier.reachable = without if changes else everybody
+        who = np.flatnonzero(side.carrier.reachable)
+        picks = side.choose(who, turn.arms[who])
+        rewards = world.pay(step, np.insert(picks, 0, 0) if changes else picks).rewards
+        side.learn(who, turn.arms[who], picks, rewards[who])
+        callers = side.calling()
+        hold(side.server, callers[side.carrier.reachable[callers]], side.carrier)
+        missed = missed or side.server.moved[0]
+        if not changes and len(callers):
+            assert not side.server.moved.any()
+    assert missed
+    np.testing.assert_array_equal(found(side.server), truth(world.problem))
+    held = side.agents.models.base.gram[0]
+    mates = side.server.own.gram[found(side.server)[0]].sum(axis=0)
+    assert np.linalg.eigvalsh(mates - held).min() > -1e-9
+
+
+def test_width_is_the_published_one():
+    problem = THREE.world(10, np.random.SeedSequence(0)).problem
+    widths = FCLUBDC().widths(problem, 25, np.zeros(2), np.array([0.0, 100.0]))
+    np.testing.assert_allclose(widths, 0.5 * np.sqrt(2 * np.log(4 / 3) + 25 * np.log([3.0, 7.0])))
