@@ -28,6 +28,10 @@ TTL = 2
 CLIENTS = 6
 HORIZON = 40
 SCHEDULES = ("all", "round-robin", "random")
+STEPS = 100_000
+"""How long the suite's longest run is."""
+REFITTING = frozenset({"n-ucb-glm", "one-ucb-glm"})
+"""Algorithms that go over all they have ever observed in every single step, so that T steps cost T^2."""
 
 SMALL: dict[str, dict[str, Any]] = {
     "linear": {"clients": CLIENTS, "dim": 5, "arms": 7},
@@ -83,6 +87,16 @@ TALKING = [name for name in NAMES if talks(name)]
 """The algorithms that talk."""
 STAR = [name for name in TALKING if about(name).topology == "star"]
 """Those that talk to a server."""
+
+
+def steps_of(name: str) -> int:
+    """How many steps of `name` are affordable in the longest run: `STEPS`, or a twentieth where T steps cost T^2."""
+    return STEPS // 20 if name in REFITTING else STEPS
+
+
+def widths_of(name: str) -> list[str | float]:
+    """One example of every kind of width that `name` takes."""
+    return ["theory", 0.3] if about(name).family == "generalized" else ["theory", "loose", 0.3]
 
 
 def talkative(name: str, **parameters: Any) -> Algorithm:

@@ -6,14 +6,13 @@ import numpy as np
 import pytest
 
 from conformance.estimates import acting_on
-from conformance.subjects import HORIZON, TALKING, TTL, home, network_of, problem_of, talkative
+from conformance.subjects import HORIZON, TALKING, TTL, home, network_of, problem_of, talkative, widths_of
 from conformance.worlds import recorded
 from fedbandits.protocol import Message
 
 
 @pytest.mark.parametrize("schedule", ["all", "random"])
-@pytest.mark.parametrize("width", ["theory", "loose", 0.3])
-@pytest.mark.parametrize("name", TALKING)
+@pytest.mark.parametrize(("name", "width"), [(name, width) for name in TALKING for width in widths_of(name)])
 def test_the_very_next_choice_rests_on_what_was_heard(name, width, schedule):
     """After every step each agent chooses from probing arms. Its choice has the highest index recomputed from its
     statistics; and where that recomputation changed its mind in this step, so has the agent.

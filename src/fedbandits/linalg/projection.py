@@ -29,10 +29,12 @@ def project_to_ball(matrix: FloatArray, point: FloatArray, radius: float) -> Flo
         solved = right / (values + shift)
         norm = np.linalg.norm(solved, axis=1, keepdims=True)
         gap = 1 / norm - 1 / radius
-        if (np.abs(gap) * radius <= _TOLERANCE).all():
+        # a row that has arrived stays put, so that no row's result depends on its company
+        off = np.abs(gap) * radius > _TOLERANCE
+        if not off.any():
             break
         rise = (right**2 / (values + shift) ** 3).sum(axis=1, keepdims=True) / norm**3
-        shift = np.maximum(shift - gap / rise, 0.0)
+        shift = np.where(off, np.maximum(shift - gap / rise, 0.0), shift)
     solved = right / (values + shift)
     projected[outside] = np.einsum("mij,mj->mi", vectors, solved)
     return projected
