@@ -52,7 +52,7 @@ bench: $(VENV)/developing ## speed and memory, as ratios within one run
 	$(BIN)/python -m benchmarks
 
 docs: $(VENV)/documenting ## the documentation, in site/
-	$(BIN)/mkdocs build --strict --quiet
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 
 experiments: $(VENV)/installed ## every experiment with its claims
 	@for name in $$($(BIN)/fedbandits list experiments --json | $(BIN)/python -c 'import json, sys; print(*(e["name"] for e in json.load(sys.stdin)))'); do \

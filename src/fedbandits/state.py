@@ -40,6 +40,7 @@ class Stateful:
                     f"the snapshot's {name} is {given.dtype} of {given.ndim} dimensions, "
                     f"this object needs {held.dtype} of {held.ndim}"
                 )
+        self._check_grown(state, "")
         self._take(state, "")
 
     def _arrays(self, prefix: str = "") -> State:
@@ -59,6 +60,13 @@ class Stateful:
             if isinstance(part, Stateful):
                 found |= part._growing(f"{prefix}{name}.")
         return found
+
+    def _check_grown(self, state: Mapping[str, Array], prefix: str) -> None:
+        """Raise where arrays that may change their lengths do not fit this object otherwise; parts override this."""
+        for name in self.keeps:
+            part = getattr(self, name)
+            if isinstance(part, Stateful):
+                part._check_grown(state, f"{prefix}{name}.")
 
     def _take(self, state: Mapping[str, Array], prefix: str) -> None:
         for name in self.keeps:

@@ -42,8 +42,8 @@ SMALL: dict[str, dict[str, Any]] = {
 """Parameters that make an environment small; one without an entry is made with its defaults."""
 
 TALKATIVE: dict[str, dict[str, Any]] = {
-    "fedglb-ucb": {"threshold": 0.5},
-    "fedglb-newton": {"threshold": 0.5},
+    "fedglb-ucb": {"threshold": 0.5, "scale": 0.1},
+    "fedglb-newton": {"threshold": 0.5, "scale": 0.1},
     "dislinucb": {"threshold": 0.5},
     "async-linucb": {"gamma_up": 1.3, "gamma_down": 1.3},
     "async-linucb-am": {"gamma_up": 1.3, "gamma_down": 1.3},

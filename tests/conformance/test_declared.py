@@ -56,7 +56,7 @@ def test_no_raw_observation_crosses_unless_declared(name):
     """No number or row on the wire is a reward, an arm, or an arm's coordinate, unless its field is declared raw."""
     declared = {(item.kind, item.direction): {f.name: f for f in item.fields} for item in about(name).says}
     seen, crossed = [], []
-    for event in recorded(talkative(name), home(name), HORIZON):
+    for event in recorded(talkative(name), home(name), HORIZON, marked=True):
         x = event.arms[np.arange(len(event.who)), event.picks]
         seen += [x.ravel(), event.rewards]
         for direction, message in event.crossed:

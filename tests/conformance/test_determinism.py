@@ -30,7 +30,7 @@ def test_a_run_does_not_depend_on_how_it_is_divided(name):
 def test_different_seeds_different_runs(name):
     first, second = finished(name, 3).trace(), finished(name, 4).trace()
     assert not np.isclose(first.regret, second.regret).any()
-    assert not np.isclose(first.reward, second.reward).any()
+    assert not np.allclose(first.reward, second.reward), "clicks may add up to the same number for a while"
 
 
 @pytest.mark.parametrize("name", TALKING)

@@ -108,7 +108,7 @@ def claim(**fields):
     [
         (
             SOUND.replace("horizon = 10", "horizon = 0"),
-            "run.horizon: input should be greater than or equal to 1 (got 0)",
+            "run.horizon: must be greater than or equal to 1 (got 0)",
         ),
         (SOUND.replace("horizon", "horizons"), "run.horizons: extra inputs are not permitted"),
         (SOUND.replace('title = "t"', ""), "title: field required"),
@@ -117,12 +117,12 @@ def claim(**fields):
             SOUND.replace("clients", "cliants"),
             "environment: linear has no parameter 'cliants'; did you mean 'clients'?",
         ),
-        (SOUND.replace("clients = 2", "clients = -2"), "environment: linear: clients: input should be greater"),
+        (SOUND.replace("clients = 2", "clients = -2"), "environment: linear: clients: must be greater"),
         (SOUND.replace('"dislinucb"', '"dislinucp"'), "algorithms.dis: unknown algorithm 'dislinucp'; did you mean"),
         (SOUND + "[sweep]\nrun.seeds = [1]\n", "sweep: cannot sweep 'run.seeds'"),
         (SOUND + "[sweep]\nrun.horizon = [1.5]\n", "sweep: run.horizon must be whole numbers"),
         (SOUND + "[sweep]\nenvironment.dim = []\n", "sweep.environment.dim: list should have at least 1 item"),
-        (SOUND + "[sweep]\nenvironment.dim = 3\n", "sweep.environment.dim: input should be a valid list"),
+        (SOUND + "[sweep]\nenvironment.dim = 3\n", "sweep.environment.dim: must be a valid list"),
         (SOUND + "[sweep]\nenvironment.dims = [3]\n", "linear has no parameter 'dims'; did you mean 'dim'?"),
         (SOUND + "[sweep]\nalgorithms.des.ridge = [3]\n", "sweep: no algorithm 'des' here; did you mean 'dis'?"),
         (

@@ -50,7 +50,7 @@ class Logistic(Linear):
 
 @dataclass(frozen=True, kw_only=True, config=ConfigDict(extra="forbid"))
 class Probit(Logistic):
-    """Clicks: y ~ Bernoulli(Phi(<theta, x>)), Phi the standard normal distribution function."""
+    """Clicks: y ~ Bernoulli(Phi(<theta, x>)), Phi the standard normal distribution function; else as `Logistic`."""
 
     link: ClassVar[Literal["logistic", "probit", "poisson", "identity"]] = "probit"
     about: ClassVar[AboutEnvironment] = AboutEnvironment(
@@ -60,7 +60,7 @@ class Probit(Logistic):
 
 @dataclass(frozen=True, kw_only=True, config=ConfigDict(extra="forbid"))
 class PoissonCounts(Logistic):
-    """Counts: y ~ Poisson(exp(<theta, x>))."""
+    """Counts: y ~ Poisson(exp(<theta, x>)), theta uniform on the unit sphere, as `Logistic` in everything else."""
 
     link: ClassVar[Literal["logistic", "probit", "poisson", "identity"]] = "poisson"
     about: ClassVar[AboutEnvironment] = AboutEnvironment(

@@ -11,7 +11,7 @@ from pydantic.dataclasses import dataclass
 from scipy.stats import chi2
 
 from fedbandits.algorithms.clustered.grouping import GroupingServer
-from fedbandits.algorithms.clustered.homogeneity import Fits, HomogeneityTest, fit
+from fedbandits.algorithms.clustered.homogeneity import HomogeneityTest, fit
 from fedbandits.algorithms.linear.agents import COLLECT, FRESH, POOL, LinearParameters
 from fedbandits.algorithms.linear.central_linucb import CentralLinUCBAgents
 from fedbandits.algorithms.linear.width import Width
@@ -104,7 +104,8 @@ class DyCluServer(GroupingServer):
         self.linked: BoolArray = np.zeros((n, 0), dtype=np.bool_)
         self.surprises = np.zeros((n, parameters.window), dtype=np.bool_)
         self.tested = np.zeros(n, dtype=np.int64)
-        self._fits: Fits | None = None
+        # the agents' own models serve the test of one step and the surprises of the next
+        self._fits = fit(self.own.gram, self.own.moment)
 
     def _take_in(self, who: IntArray, gram: FloatArray, moment: FloatArray, count: FloatArray) -> None:
         if self._parameters.change_detection:
@@ -113,22 +114,16 @@ class DyCluServer(GroupingServer):
             keep = ~surprised
             who, gram, moment, count = who[keep], gram[keep], moment[keep], count[keep]
         self.own.merge(who, gram, moment, count)
-        self._fits = None
-
-    def _fitted(self) -> Fits:
-        """The agents' own models, which serve the test of one step and the surprises of the next."""
-        if self._fits is None:
-            self._fits = fit(self.own.gram, self.own.moment)
-        return self._fits
+        self._fits.renew(who, self.own.gram, self.own.moment)
 
     def load(self, state: Mapping[str, Array]) -> None:
         """Resume from a snapshot."""
         super().load(state)
-        self._fits = None
+        self._fits = fit(self.own.gram, self.own.moment)
 
     def _surprises(self, who: IntArray, gram: FloatArray, moment: FloatArray) -> BoolArray:
         """(w,) who finds its single observation, gram x x^T and moment y x, unlikely under its own model."""
-        fits = self._fitted()
+        fits = self._fits
         full = fits.ranks[who] == gram.shape[1]
         if not full.any():
             return np.asarray(full)
@@ -155,6 +150,7 @@ class DyCluServer(GroupingServer):
         self.outdated.put(self.own.gram[wrong], self.own.moment[wrong], self.own.count[wrong])
         self.linked = np.pad(self.linked, ((0, 0), (0, len(wrong))))
         self.own.clear(wrong)
+        self._fits.renew(wrong, self.own.gram, self.own.moment)
         self.surprises[wrong] = False
         self.tested[wrong] = 0
 
@@ -166,7 +162,7 @@ class DyCluServer(GroupingServer):
         due = touched[first] | touched[second]
         first, second = first[due], second[due]
         group = self.group.copy()
-        group[first, second] = self._test.passes(self.own.gram, self.own.moment, first, second, self._fitted())
+        group[first, second] = self._test.passes(self.own.gram, self.own.moment, first, second, self._fits)
         group[second, first] = group[first, second]
         if len(self.outdated.count):
             rows, columns = np.meshgrid(changed, np.arange(len(self.outdated.count)), indexing="ij")

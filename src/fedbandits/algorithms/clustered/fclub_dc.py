@@ -79,12 +79,22 @@ class FCLUBDC(AsyncParameters):
 
 
 class FCLUBServer(Stateful):
-    """`own` (n) are each agent's observations as uploaded, `labels` (n,) their clusters; `known` (n) is what of its
-    cluster's pool each agent has, `unseen` (n,) how many uploads it lacks. `moved` (n,) marks agents that have yet to
-    be told of a new partition. `step` counts towards the phase's end.
+    """`own` (n) are each agent's observations as uploaded, `labels` (n,) their clusters, `pools` (n) the clusters'
+    sums; `known` (n) is what of its cluster's pool each agent has, `unseen` (n,) how many uploads it lacks. `moved`
+    (n,) marks agents that have yet to be told of a new partition. `step` counts towards the phase's end.
     """
 
-    keeps: ClassVar[tuple[str, ...]] = ("own", "labels", "known", "known_logdet", "unseen", "moved", "step")
+    keeps: ClassVar[tuple[str, ...]] = (
+        "own",
+        "labels",
+        "pools",
+        "pool_logdet",
+        "known",
+        "known_logdet",
+        "unseen",
+        "moved",
+        "step",
+    )
 
     def __init__(self, parameters: FCLUBDC, n: int, dim: int) -> None:
         self._ridge = parameters.ridge
@@ -92,6 +102,8 @@ class FCLUBServer(Stateful):
         self._threshold = np.log(parameters.gamma_down)
         self.own = Statistics(n, dim)
         self.labels = np.zeros(n, dtype=np.int64)
+        self.pools = Statistics(n, dim)
+        self.pool_logdet = np.full(n, dim * np.log(parameters.ridge))
         self.known = Statistics(n, dim)
         self.known_logdet = np.full(n, dim * np.log(parameters.ridge))
         self.unseen = np.zeros(n, dtype=np.int64)
@@ -120,15 +132,14 @@ class FCLUBServer(Stateful):
         if len(fresh.who) == 0:
             return
         self._take_in(fresh)
-        pools = self._pools()
-        pooled = kernels.log_determinants(pools.gram, self._ridge)[self.labels]
-        lacking = (pooled - self.known_logdet > self._threshold) & (self.unseen > 0) & ~self.moved
+        behind = self.pool_logdet[self.labels] - self.known_logdet
+        lacking = (behind > self._threshold) & (self.unseen > 0) & ~self.moved
         late = np.flatnonzero(lacking)
         if len(late):
             held = self.known.rows(late, counted=True)
-            mine = pools.rows(self.labels[late], counted=True)
+            mine = self.pools.rows(self.labels[late], counted=True)
             heard = yield Message(NEWS.kind, late, {name: mine[name] - held[name] for name in held})
-            self._now_knows(heard.who, pools)
+            self._now_knows(heard.who)
 
     def _detect(self) -> Conversation:
         fresh = yield Message(COLLECT.kind, np.arange(len(self.labels)))
@@ -140,32 +151,37 @@ class FCLUBServer(Stateful):
         if (labels != self.labels).any():
             self.labels = labels
             self.moved[:] = True
+            everybody = np.arange(len(labels))
+            self.pools.clear(everybody)
+            self._pool(everybody, *self.own)
 
     def _tell_moved(self) -> Conversation:
         moved = np.flatnonzero(self.moved)
         if len(moved):
-            pools = self._pools()
-            heard = yield Message(POOL.kind, moved, pools.rows(self.labels[moved], counted=True))
-            self._now_knows(heard.who, pools)
+            heard = yield Message(POOL.kind, moved, self.pools.rows(self.labels[moved], counted=True))
+            self._now_knows(heard.who)
             self.moved[heard.who] = False
 
     def _take_in(self, fresh: Message) -> None:
         self.own.merge(fresh.who, *told(fresh))
+        self._pool(fresh.who, *told(fresh))
         self.known.merge(fresh.who, *told(fresh))
         self.known_logdet[fresh.who] = kernels.log_determinants(self.known.gram[fresh.who], self._ridge)
         uploads = np.bincount(self.labels[fresh.who], minlength=len(self.labels))
         self.unseen += uploads[self.labels]
         self.unseen[fresh.who] -= 1
 
-    def _pools(self) -> Statistics:
-        """The sums of each cluster's own observations."""
-        pools = Statistics(int(self.labels.max()) + 1, self.own.moment.shape[1])
-        for pool, own in zip(pools, self.own, strict=True):
-            np.add.at(pool, self.labels, own)
-        return pools
+    def _pool(self, who: IntArray, gram: FloatArray, moment: FloatArray, count: FloatArray) -> None:
+        """Add shares of `who` to the pools of their clusters."""
+        labels = self.labels[who]
+        for pool, share in zip(self.pools, (gram, moment, count), strict=True):
+            np.add.at(pool, labels, share)
+        touched = np.unique(labels)
+        self.pool_logdet[touched] = kernels.log_determinants(self.pools.gram[touched], self._ridge)
 
-    def _now_knows(self, who: IntArray, pools: Statistics) -> None:
-        for known, pool in zip(self.known, pools, strict=True):
-            known[who] = pool[self.labels[who]]
-        self.known_logdet[who] = kernels.log_determinants(self.known.gram[who], self._ridge)
+    def _now_knows(self, who: IntArray) -> None:
+        labels = self.labels[who]
+        for known, pool in zip(self.known, self.pools, strict=True):
+            known[who] = pool[labels]
+        self.known_logdet[who] = self.pool_logdet[labels]
         self.unseen[who] = 0

@@ -115,6 +115,11 @@ class Fits:
     ranks: IntArray
     inverse: FloatArray
 
+    def renew(self, who: IntArray, gram: FloatArray, moment: FloatArray) -> None:
+        """Fit `who` again, whose rows of `gram` (n, d, d) and `moment` (n, d) have changed."""
+        again = fit(gram[who], moment[who])
+        self.estimates[who], self.ranks[who], self.inverse[who] = again.estimates, again.ranks, again.inverse
+
 
 def fit(gram: FloatArray, moment: FloatArray) -> Fits:
     """Least squares of each agent's own data, without ridge."""

@@ -138,7 +138,9 @@ class OnlineNewtonAgents(Stateful):
             return np.full(len(who), float(parameters.width))
         moment = models.base.moment[who] + models.fresh.moment[who]
         residual = self.squares[who] - np.einsum("wd,wd->w", models.theta[who], moment)
-        beta = np.where(self.data.count[who] + self.since[who] > 0, local_part(s, self.regret[who]), 0.0)
+        # what others observed counts too: an agent may have been told before its own first turn
+        knows = (models.fresh.count[who] > 0) | models.base.gram[who].any(axis=(1, 2))
+        beta = np.where(knows, local_part(s, self.regret[who]), 0.0)
         return np.asarray(parameters.scale * np.sqrt(np.maximum(beta + s.ridge * s.S**2 - residual, 0.0)))
 
     def calling(self) -> BoolArray:

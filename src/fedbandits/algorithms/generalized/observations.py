@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import ClassVar
 
 import numpy as np
 
-from fedbandits.arrays import FloatArray, IntArray
+from fedbandits.arrays import Array, FloatArray, IntArray
 from fedbandits.linalg import kernels
 from fedbandits.linalg.jit import jit
 from fedbandits.linalg.links import Link, cumulant, mean, slope
@@ -37,6 +38,17 @@ class Observations(Stateful):
         self.rewards[who, self.count[who]] = rewards
         self.count[who] += 1
         return chosen
+
+    def _check_grown(self, state: Mapping[str, Array], prefix: str) -> None:
+        """Only the capacity may differ."""
+        n, _, dim = self.arms.shape
+        rewards = state[f"{prefix}rewards"].shape
+        capacity = max(int(state[f"{prefix}count"].max(initial=0)), rewards[1])
+        for name, needed in {"rewards": (n, capacity), "arms": (n, capacity, dim)}.items():
+            if state[prefix + name].shape != needed:
+                raise ValueError(
+                    f"the snapshot's {prefix}{name} has shape {state[prefix + name].shape}, this population needs {needed}"
+                )
 
     def gradients(self, link: Link, who: IntArray, theta: FloatArray, since: IntArray | None = None) -> FloatArray:
         """(w, d) sum of x (mu(<theta, x>) - y) over the observations of each of `who`, at its row of `theta` (w, d).

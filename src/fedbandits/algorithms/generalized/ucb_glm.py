@@ -16,6 +16,7 @@ from fedbandits.algorithms.generalized.servers import GlobalUpdateServer
 from fedbandits.algorithms.generalized.widths import ucb_glm
 from fedbandits.arrays import BoolArray, FloatArray, IntArray, check_arms, check_feedback, decided
 from fedbandits.catalogue import About
+from fedbandits.linalg import kernels
 from fedbandits.linalg.ridge import RidgeModels
 from fedbandits.protocol import Message, Problem
 from fedbandits.state import Stateful
@@ -123,8 +124,8 @@ class RefittingAgents(Stateful):
     def choose(self, who: IntArray, arms: FloatArray) -> IntArray:
         """The optimistic arm of each agent in `who`."""
         check_arms(who, arms, *self.theta.shape)
-        self.models.theta[who] = self.theta[who]
-        return decided(who, self.models.choose(who, arms, np.full(len(who), self._alpha)))
+        width = np.full(len(who), self._alpha)
+        return decided(who, kernels.pick_optimistic(self.models.inverse, self.theta, width, who, kernels.as_lanes(arms)))
 
     def learn(self, who: IntArray, arms: FloatArray, picks: IntArray, rewards: FloatArray) -> None:
         """One observation per agent in `who`, and a refit."""
