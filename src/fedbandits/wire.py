@@ -13,6 +13,7 @@ nothing, allocates no more than it was given and rejects whatever does not fit t
 
 from __future__ import annotations
 
+import math
 import struct
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
@@ -125,7 +126,7 @@ class Wire:
         total = 3 + len(message.kind)
         for name, array in message.arrays.items():
             shape = array.shape[1:]
-            count = int(np.prod(shape, dtype=np.int64))
+            count = math.prod(shape)
             if name in symmetric:
                 count = shape[0] * (shape[0] + 1) // 2
             scalars += count
@@ -165,7 +166,7 @@ class Wire:
             shape = struct.unpack(f"<{ndim}I", reader.take(4 * ndim))
             if packed and (ndim != 2 or shape[0] != shape[1]):
                 raise WireError(f"field {name!r} of shape {shape} cannot be packed")
-            count = shape[0] * (shape[0] + 1) // 2 if packed else _product(shape)
+            count = shape[0] * (shape[0] + 1) // 2 if packed else math.prod(shape)
             dtype = np.dtype(_TYPES[code])
             flat = np.frombuffer(reader.take(count * dtype.itemsize), dtype)
             if dtype == np.bool_ and (flat.view(np.uint8) > 1).any():
@@ -224,13 +225,6 @@ def _text(text: str) -> bytes:
     if len(data) > 255:
         raise WireError(f"the name {text[:20]}... is longer than 255 characters")
     return bytes([len(data)]) + data
-
-
-def _product(shape: tuple[int, ...]) -> int:
-    total = 1
-    for size in shape:
-        total *= size
-    return total
 
 
 def _lower(square: Array) -> Array:
