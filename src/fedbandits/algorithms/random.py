@@ -8,12 +8,11 @@ import numpy as np
 from pydantic import ConfigDict
 from pydantic.dataclasses import dataclass
 
-from fedbandits.arrays import BoolArray, FloatArray, IntArray, check_arms, check_feedback, check_finite
+from fedbandits.algorithms.alone import LoneAgents
+from fedbandits.arrays import FloatArray, IntArray, check_arms, check_feedback, check_finite
 from fedbandits.catalogue import About
-from fedbandits.protocol import Message, Problem
-from fedbandits.state import Stateful
+from fedbandits.protocol import Problem
 from fedbandits.streams import Streams
-from fedbandits.wire import WireError
 
 
 @dataclass(frozen=True, kw_only=True, config=ConfigDict(extra="forbid"))
@@ -38,13 +37,14 @@ class Random:
         """Nobody to talk to."""
 
 
-class RandomAgents(Stateful):
+class RandomAgents(LoneAgents):
     """Agents whose only state is their random stream."""
 
     keeps: ClassVar[tuple[str, ...]] = ("rng",)
 
     def __init__(self, problem: Problem, n: int, rng: Streams) -> None:
-        self._n, self._dim = n, problem.dim
+        super().__init__(n)
+        self._dim = problem.dim
         self.rng = rng
 
     def choose(self, who: IntArray, arms: FloatArray) -> IntArray:
@@ -56,11 +56,3 @@ class RandomAgents(Stateful):
     def learn(self, who: IntArray, arms: FloatArray, picks: IntArray, rewards: FloatArray) -> None:
         """Nothing is learned."""
         check_feedback(who, arms, picks, rewards, self._n, self._dim)
-
-    def calling(self) -> BoolArray:
-        """Nobody calls."""
-        return np.zeros(self._n, dtype=np.bool_)
-
-    def answer(self, request: Message) -> Message | None:
-        """Nobody should ask."""
-        raise WireError(f"random agents do not understand {request.kind!r}")

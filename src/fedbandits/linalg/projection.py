@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from fedbandits.arrays import FloatArray
+from fedbandits.linalg.jit import jit
 
 _ITERATIONS = 60
 _TOLERANCE = 1e-14
@@ -19,22 +22,40 @@ def project_to_ball(matrix: FloatArray, point: FloatArray, radius: float) -> Flo
     without overshooting.
     """
     projected = point.copy()
-    outside = np.flatnonzero(np.linalg.norm(point, axis=1) > radius)
-    if len(outside) == 0:
-        return projected
-    values, vectors = np.linalg.eigh(matrix[outside])
-    right = values * np.einsum("mij,mi->mj", vectors, point[outside])
-    shift = np.zeros((len(outside), 1))
-    for _ in range(_ITERATIONS):
-        solved = right / (values + shift)
-        norm = np.linalg.norm(solved, axis=1, keepdims=True)
-        gap = 1 / norm - 1 / radius
-        # a row that has arrived stays put, so that no row's result depends on its company
-        off = np.abs(gap) * radius > _TOLERANCE
-        if not off.any():
-            break
-        rise = (right**2 / (values + shift) ** 3).sum(axis=1, keepdims=True) / norm**3
-        shift = np.where(off, np.maximum(shift - gap / rise, 0.0), shift)
-    solved = right / (values + shift)
-    projected[outside] = np.einsum("mij,mj->mi", vectors, solved)
+    outside = np.flatnonzero(np.einsum("md,md->m", point, point) > radius**2)
+    if len(outside):
+        values, vectors = np.linalg.eigh(matrix[outside])
+        projected[outside] = _solve(values, vectors, point[outside], radius)
     return projected
+
+
+@jit
+def _solve(values: FloatArray, vectors: FloatArray, point: FloatArray, radius: float) -> FloatArray:
+    """theta(v) of each row, from the eigenvalues (m, d) and eigenvectors (m, d, d) of A; rows do not meet."""
+    m, d = values.shape
+    solved = np.zeros((m, d))
+    right = np.empty(d)
+    for row in range(m):
+        for j in range(d):
+            along = 0.0
+            for i in range(d):
+                along += vectors[row, i, j] * point[row, i]
+            right[j] = values[row, j] * along
+        shift = 0.0
+        for _ in range(_ITERATIONS):
+            squares = 0.0
+            cubes = 0.0
+            for j in range(d):
+                part = right[j] / (values[row, j] + shift)
+                squares += part * part
+                cubes += part * part / (values[row, j] + shift)
+            norm = math.sqrt(squares)
+            gap = 1.0 / norm - 1.0 / radius
+            if abs(gap) * radius <= _TOLERANCE:
+                break
+            shift = max(shift - gap * squares * norm / cubes, 0.0)
+        for j in range(d):
+            part = right[j] / (values[row, j] + shift)
+            for i in range(d):
+                solved[row, i] += vectors[row, i, j] * part
+    return solved

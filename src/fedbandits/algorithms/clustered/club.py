@@ -8,18 +8,22 @@ import numpy as np
 from pydantic import ConfigDict, Field
 from pydantic.dataclasses import dataclass
 
-from fedbandits.algorithms.clustered.grouping import GroupingServer, components, distances, shrinking
-from fedbandits.algorithms.linear.agents import COLLECT, FRESH, POOL, LinearParameters
-from fedbandits.algorithms.linear.central_linucb import CentralLinUCBAgents
+from fedbandits.algorithms.clustered.grouping import (
+    GroupingParameters,
+    GroupingServer,
+    components,
+    distances,
+    shrinking,
+)
+from fedbandits.algorithms.linear.agents import COLLECT, FRESH, POOL
 from fedbandits.arrays import BoolArray, IntArray
 from fedbandits.catalogue import About
 from fedbandits.linalg.ridge import solve
 from fedbandits.protocol import Problem
-from fedbandits.streams import Streams
 
 
 @dataclass(frozen=True, kw_only=True, config=ConfigDict(extra="forbid"))
-class CLUB(LinearParameters):
+class CLUB(GroupingParameters):
     """Online clustering of bandits (Gentile, Li & Zappella, ICML 2014), centralised.
 
     A graph over the agents starts complete. With w_i the ridge estimate from agent i's own m_i observations, edge (i,
@@ -47,15 +51,6 @@ class CLUB(LinearParameters):
         source="Gentile, Li & Zappella, ICML 2014",
         environment="clustered-linear",
     )
-
-    @property
-    def tells_counts(self) -> bool:
-        """The server needs to know how many observations an estimate rests on."""
-        return True
-
-    def agents(self, problem: Problem, n: int, rng: Streams) -> CentralLinUCBAgents:
-        """n agents that report every observation."""
-        return CentralLinUCBAgents(self, problem, n)
 
     def server(self, problem: Problem, n: int) -> CLUBServer:
         """A server that deletes edges."""

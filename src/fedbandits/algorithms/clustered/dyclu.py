@@ -10,20 +10,18 @@ from pydantic import ConfigDict, Field
 from pydantic.dataclasses import dataclass
 from scipy.stats import chi2
 
-from fedbandits.algorithms.clustered.grouping import GroupingServer
+from fedbandits.algorithms.clustered.grouping import GroupingParameters, GroupingServer
 from fedbandits.algorithms.clustered.homogeneity import HomogeneityTest, fit
-from fedbandits.algorithms.linear.agents import COLLECT, FRESH, POOL, LinearParameters
-from fedbandits.algorithms.linear.central_linucb import CentralLinUCBAgents
+from fedbandits.algorithms.linear.agents import COLLECT, FRESH, POOL
 from fedbandits.algorithms.linear.width import Width
 from fedbandits.arrays import Array, BoolArray, FloatArray, IntArray
 from fedbandits.catalogue import About, ConfigError
 from fedbandits.linalg.ridge import Statistics
 from fedbandits.protocol import Problem
-from fedbandits.streams import Streams
 
 
 @dataclass(frozen=True, kw_only=True, config=ConfigDict(extra="forbid"))
-class DyClu(LinearParameters):
+class DyClu(GroupingParameters):
     """Dynamic clustering of contextual bandits (Li, Wu & Wang, SIGIR 2021), centralised.
 
     Agent i acts on the sum of its own statistics and those of every agent, and every outdated model, that passes the
@@ -55,15 +53,6 @@ class DyClu(LinearParameters):
         source="Li, Wu & Wang, SIGIR 2021",
         environment="clustered-linear",
     )
-
-    @property
-    def tells_counts(self) -> bool:
-        """Counts travel, so that the server can weigh its models."""
-        return True
-
-    def agents(self, problem: Problem, n: int, rng: Streams) -> CentralLinUCBAgents:
-        """n agents that report every observation."""
-        return CentralLinUCBAgents(self, problem, n)
 
     def server(self, problem: Problem, n: int) -> DyCluServer:
         """A server that tests neighbours and watches for changes."""

@@ -6,14 +6,32 @@ from abc import ABC, abstractmethod
 from typing import ClassVar
 
 import numpy as np
+from pydantic import ConfigDict
+from pydantic.dataclasses import dataclass
 from scipy.sparse import csr_array
 from scipy.sparse.csgraph import connected_components
 
-from fedbandits.algorithms.linear.agents import COLLECT, POOL, told
+from fedbandits.algorithms.linear.agents import COLLECT, POOL, LinearParameters, told
+from fedbandits.algorithms.linear.central_linucb import CentralLinUCBAgents
 from fedbandits.arrays import BoolArray, FloatArray, IntArray, State
 from fedbandits.linalg.ridge import Statistics
-from fedbandits.protocol import Conversation, Message
+from fedbandits.protocol import Conversation, Message, Problem
 from fedbandits.state import Stateful
+from fedbandits.streams import Streams
+
+
+@dataclass(frozen=True, kw_only=True, config=ConfigDict(extra="forbid"))
+class GroupingParameters(LinearParameters):
+    """Algorithms whose agents report every observation; the server weighs models by their counts."""
+
+    @property
+    def tells_counts(self) -> bool:
+        """Counts travel with statistics."""
+        return True
+
+    def agents(self, problem: Problem, n: int, rng: Streams) -> CentralLinUCBAgents:
+        """n agents that report every observation."""
+        return CentralLinUCBAgents(self, problem, n)
 
 
 class GroupingServer(Stateful, ABC):

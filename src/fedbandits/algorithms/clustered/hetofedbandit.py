@@ -20,7 +20,7 @@ from fedbandits.algorithms.clustered.agents import (
     TotalAgents,
 )
 from fedbandits.algorithms.clustered.homogeneity import HomogeneityTest
-from fedbandits.algorithms.clustered.servers import FixedClustersServer, ReclusteringServer
+from fedbandits.algorithms.clustered.servers import FixedClustersServer, ReclusteringServer, Rules
 from fedbandits.algorithms.linear.agents import COLLECT, LinearParameters
 from fedbandits.catalogue import About, ConfigError
 from fedbandits.network.cliques import DEFAULT_LIMIT
@@ -59,6 +59,17 @@ class ClusterParameters(LinearParameters):
         level = self.delta / n**2 if self.level == "theory" else float(self.level)
         psi = 1 / (n * noise) ** 2 if self.noncentrality == "theory" else float(self.noncentrality)
         return HomogeneityTest(noise, level, psi, adaptive)
+
+    def rules(self, problem: Problem, test: HomogeneityTest | None, *, priority: bool = False) -> Rules:
+        """How the server works."""
+        return Rules(
+            trigger=lambda size: self.trigger(problem, size),
+            test=test,
+            clique_limit=self.clique_limit,
+            serve_every=self.serve_every,
+            priority=priority,
+            counted=self.tells_counts,
+        )
 
     def trigger(self, problem: Problem, size: int) -> float:
         """D_k for a cluster of `size` agents."""
@@ -110,17 +121,9 @@ class HetoFedBandit(ClusterParameters):
 
     def server(self, problem: Problem, n: int) -> FixedClustersServer:
         """A server that clusters once."""
-        return FixedClustersServer(
-            n,
-            problem.dim,
-            trigger=lambda size: self.trigger(problem, size),
-            test=self.test(problem, adaptive=False),
-            clique_limit=self.clique_limit,
-            serve_every=self.serve_every,
-            priority=self.priority,
-            counted=self.tells_counts,
-            clusters=None if self.explore else np.ones((1, n), dtype=np.bool_),
-        )
+        clusters = None if self.explore else np.ones((1, n), dtype=np.bool_)
+        rules = self.rules(problem, self.test(problem, adaptive=False), priority=self.priority)
+        return FixedClustersServer(n, problem.dim, rules, clusters)
 
 
 @dataclass(frozen=True, kw_only=True, config=ConfigDict(extra="forbid"))
@@ -180,16 +183,8 @@ class HetoFedBanditE(ClusterParameters):
 
     def server(self, problem: Problem, n: int) -> ReclusteringServer:
         """A server that clusters at every trigger."""
-        return ReclusteringServer(
-            n,
-            problem.dim,
-            trigger=lambda size: self.trigger(problem, size),
-            test=self.test(problem, adaptive=True),
-            clique_limit=self.clique_limit,
-            serve_every=self.serve_every,
-            priority=self.priority,
-            counted=self.tells_counts,
-        )
+        rules = self.rules(problem, self.test(problem, adaptive=True), priority=self.priority)
+        return ReclusteringServer(n, problem.dim, rules)
 
 
 @dataclass(frozen=True, kw_only=True, config=ConfigDict(extra="forbid"))

@@ -10,7 +10,7 @@ from pydantic.dataclasses import dataclass
 
 from fedbandits.algorithms.clustered.agents import OWN, REPORT, TOTAL, TotalAgents
 from fedbandits.algorithms.clustered.hetofedbandit import ClusterParameters
-from fedbandits.algorithms.clustered.servers import ClusterServer, same_for_all, sum_of
+from fedbandits.algorithms.clustered.servers import ClusterServer, Rules, same_for_all, sum_of
 from fedbandits.algorithms.linear.agents import told
 from fedbandits.arrays import IntArray
 from fedbandits.catalogue import About
@@ -54,17 +54,8 @@ class HetoFedBanditAsync(ClusterParameters):
 
     def server(self, problem: Problem, n: int) -> AsyncClustersServer:
         """A server that deals with callers only."""
-        return AsyncClustersServer(
-            n,
-            problem.dim,
-            trigger=lambda size: self.trigger(problem, size),
-            test=self.test(problem, adaptive=False),
-            clique_limit=self.clique_limit,
-            serve_every=self.serve_every,
-            priority=False,
-            counted=self.tells_counts,
-            explored=self.explore == 0,
-        )
+        rules = self.rules(problem, self.test(problem, adaptive=False))
+        return AsyncClustersServer(n, problem.dim, rules, explored=self.explore == 0)
 
 
 class AsyncClustersServer(ClusterServer):
@@ -76,8 +67,8 @@ class AsyncClustersServer(ClusterServer):
 
     keeps: ClassVar[tuple[str, ...]] = (*ClusterServer.keeps, "own", "reported")
 
-    def __init__(self, n: int, dim: int, *, explored: bool, **options: object) -> None:
-        super().__init__(n, dim, **options)  # type: ignore[arg-type]
+    def __init__(self, n: int, dim: int, rules: Rules, *, explored: bool) -> None:
+        super().__init__(n, dim, rules)
         self.own = Statistics(n, dim)
         self.reported = np.full(n, explored)
 
@@ -100,7 +91,7 @@ class AsyncClustersServer(ClusterServer):
         yield from self._hear(members)
         total = sum_of(self.own, np.flatnonzero(self.clusters[cluster]))
         alarms = self.alarms()[members]
-        yield Message(TOTAL.kind, members, same_for_all(total, alarms, counted=self._counted))
+        yield Message(TOTAL.kind, members, same_for_all(total, alarms, counted=self._rules.counted))
 
     def _hear(self, callers: IntArray) -> Conversation:
         reports = yield Message(REPORT.kind, callers)

@@ -48,14 +48,5 @@ class OracleClusters(ClusterParameters):
             raise ConfigError(
                 "oracle-clusters: the environment has no clusters to tell; use one such as clustered-linear"
             )
-        return FixedClustersServer(
-            n,
-            problem.dim,
-            trigger=lambda size: self.trigger(problem, size),
-            test=None,
-            clique_limit=self.clique_limit,
-            serve_every=self.serve_every,
-            priority=False,
-            counted=self.tells_counts,
-            clusters=partition(np.array(problem.clusters)),
-        )
+        clusters = partition(np.array(problem.clusters))
+        return FixedClustersServer(n, problem.dim, self.rules(problem, test=None), clusters)

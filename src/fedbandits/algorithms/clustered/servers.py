@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Generator
+from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
@@ -20,34 +21,33 @@ _NOBODY = np.empty(0, dtype=np.int64)
 _FIRST = np.zeros(1, dtype=np.int64)
 
 
+@dataclass(frozen=True)
+class Rules:
+    """How a server of clusters works: `trigger(size)` is D_k of a cluster, `test` says who may be in one (None where
+    clusters are given), and one cluster is served every `serve_every` steps, the most advanced one if `priority`, else
+    the one that has waited longest. `counted` says whether counts travel with statistics.
+    """
+
+    trigger: Callable[[int], float]
+    test: HomogeneityTest | None
+    clique_limit: int
+    serve_every: int
+    priority: bool
+    counted: bool
+
+
 class ClusterServer(Stateful):
     """What servers of clusters have in common.
 
     `clusters` (m, n) says who belongs to which, `queue` (q,) holds indices of clusters that wait, `graph` (n, n) which
-    pairs passed the test. `trigger(size)` is D_k; `counted` says whether counts travel with statistics.
+    pairs passed the test.
     """
 
     keeps: ClassVar[tuple[str, ...]] = ("clusters", "graph", "queue", "step")
     resizes: ClassVar[frozenset[str]] = frozenset({"clusters", "queue"})
 
-    def __init__(
-        self,
-        n: int,
-        dim: int,
-        *,
-        trigger: Callable[[int], float],
-        test: HomogeneityTest | None,
-        clique_limit: int,
-        serve_every: int,
-        priority: bool,
-        counted: bool,
-    ) -> None:
-        self._trigger = trigger
-        self._test = test
-        self._clique_limit = clique_limit
-        self._serve_every = serve_every
-        self._priority = priority
-        self._counted = counted
+    def __init__(self, n: int, dim: int, rules: Rules) -> None:
+        self._rules = rules
         self._dim = dim
         self.everybody = np.arange(n)
         self.clusters: BoolArray = np.ones((1, n), dtype=np.bool_)
@@ -61,7 +61,7 @@ class ClusterServer(Stateful):
 
     def thresholds(self) -> FloatArray:
         """(m,) D_k of each cluster."""
-        return np.array([self._trigger(int(size)) for size in self.clusters.sum(axis=1)])
+        return np.array([self._rules.trigger(int(size)) for size in self.clusters.sum(axis=1)])
 
     def alarms(self) -> FloatArray:
         """(n,) the level at which each agent should call: the smallest D_k of its clusters."""
@@ -69,16 +69,16 @@ class ClusterServer(Stateful):
 
     def _regroup(self, own: Statistics, among: BoolArray | None = None) -> None:
         """Test everybody, or everybody `among` (n,); whoever is left out is alone."""
-        assert self._test is not None, "clusters that were given are never tested"
-        self.graph = self._test.graph(own.gram, own.moment)
+        assert self._rules.test is not None, "clusters that were given are never tested"
+        self.graph = self._rules.test.graph(own.gram, own.moment)
         if among is not None:
             self.graph &= among[:, None] & among[None, :]
-        self.clusters = clusters_of(self.graph, self._clique_limit)
+        self.clusters = clusters_of(self.graph, self._rules.clique_limit)
 
     def _serving_now(self) -> bool:
         """Count the step; whether the server may serve a cluster in it."""
         self.step += 1
-        return int(self.step) % self._serve_every == 0
+        return int(self.step) % self._rules.serve_every == 0
 
     def _pop(self, at: int) -> int:
         cluster = int(self.queue[at])
@@ -96,29 +96,8 @@ class FixedClustersServer(ClusterServer):
 
     keeps: ClassVar[tuple[str, ...]] = (*ClusterServer.keeps, "own", "reported", "serving", "gathered")
 
-    def __init__(
-        self,
-        n: int,
-        dim: int,
-        *,
-        trigger: Callable[[int], float],
-        test: HomogeneityTest | None,
-        clique_limit: int,
-        serve_every: int,
-        priority: bool,
-        counted: bool,
-        clusters: BoolArray | None = None,
-    ) -> None:
-        super().__init__(
-            n,
-            dim,
-            trigger=trigger,
-            test=test,
-            clique_limit=clique_limit,
-            serve_every=serve_every,
-            priority=priority,
-            counted=counted,
-        )
+    def __init__(self, n: int, dim: int, rules: Rules, clusters: BoolArray | None = None) -> None:
+        super().__init__(n, dim, rules)
         self.own = Statistics(n, dim)
         self.reported = np.full(n, clusters is not None)
         self.serving = np.zeros(n, dtype=np.int8)
@@ -170,7 +149,7 @@ class FixedClustersServer(ClusterServer):
 
     def _serve(self) -> Conversation:
         if not self.serving.any():
-            at = (yield from self._foremost()) if self._priority and len(self.queue) > 1 else 0
+            at = (yield from self._foremost()) if self._rules.priority and len(self.queue) > 1 else 0
             self.serving[self.clusters[self._pop(at)]] = 1
             self.gathered.clear(_FIRST)
         silent = np.flatnonzero(self.serving == 1)
@@ -183,7 +162,7 @@ class FixedClustersServer(ClusterServer):
                 return
         members = np.flatnonzero(self.serving == 2)
         alarms = self.alarms()[members]
-        reached = yield Message(SHARE.kind, members, same_for_all(self.gathered, alarms, counted=self._counted))
+        reached = yield Message(SHARE.kind, members, same_for_all(self.gathered, alarms, counted=self._rules.counted))
         self.serving[reached.who] = 0
 
     def _foremost(self) -> Generator[Message, Message, int]:
@@ -205,31 +184,11 @@ class ReclusteringServer(ClusterServer):
 
     keeps: ClassVar[tuple[str, ...]] = (*ClusterServer.keeps, "own", "level", "told")
 
-    def __init__(
-        self,
-        n: int,
-        dim: int,
-        *,
-        trigger: Callable[[int], float],
-        test: HomogeneityTest,
-        clique_limit: int,
-        serve_every: int,
-        priority: bool,
-        counted: bool,
-    ) -> None:
-        super().__init__(
-            n,
-            dim,
-            trigger=trigger,
-            test=test,
-            clique_limit=clique_limit,
-            serve_every=serve_every,
-            priority=priority,
-            counted=counted,
-        )
+    def __init__(self, n: int, dim: int, rules: Rules) -> None:
+        super().__init__(n, dim, rules)
         self.own = Statistics(n, dim)
         self.level = np.zeros(n)
-        self.told = np.full(n, trigger(n))
+        self.told = np.full(n, rules.trigger(n))
 
     def converse(self, callers: IntArray) -> Conversation:
         """Re-cluster if anybody called, then serve; in steps without a service, triggers that have fired wait."""
@@ -244,11 +203,13 @@ class ReclusteringServer(ClusterServer):
             self.queue = np.flatnonzero(self.clusters[:, callers[-1]])
         if len(self.queue):
             loads = self.clusters[self.queue] @ self.level
-            cluster = self._pop(int(loads.argmax()) if self._priority else 0)
+            cluster = self._pop(int(loads.argmax()) if self._rules.priority else 0)
             members = np.flatnonzero(self.clusters[cluster])
             alarms = self.alarms()
             total = sum_of(self.own, members)
-            served = yield Message(TOTAL.kind, members, same_for_all(total, alarms[members], counted=self._counted))
+            served = yield Message(
+                TOTAL.kind, members, same_for_all(total, alarms[members], counted=self._rules.counted)
+            )
             self.told[served.who] = alarms[served.who]
             self.level[served.who] = 0.0
         if len(callers):

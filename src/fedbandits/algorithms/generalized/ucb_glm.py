@@ -8,20 +8,19 @@ import numpy as np
 from pydantic import ConfigDict, Field
 from pydantic.dataclasses import dataclass
 
+from fedbandits.algorithms.alone import LoneAgents
 from fedbandits.algorithms.generalized.agents import BY_CURVATURES, CentredAgents
 from fedbandits.algorithms.generalized.fedglb_ucb import newton_server
 from fedbandits.algorithms.generalized.observations import Observations
 from fedbandits.algorithms.generalized.parameters import GLMParameters
 from fedbandits.algorithms.generalized.servers import GlobalUpdateServer
 from fedbandits.algorithms.generalized.widths import ucb_glm
-from fedbandits.arrays import BoolArray, FloatArray, IntArray, check_arms, check_feedback, decided
+from fedbandits.arrays import FloatArray, IntArray, check_arms, check_feedback, decided
 from fedbandits.catalogue import About
 from fedbandits.linalg import kernels
 from fedbandits.linalg.ridge import RidgeModels
-from fedbandits.protocol import Message, Problem
-from fedbandits.state import Stateful
+from fedbandits.protocol import Problem
 from fedbandits.streams import Streams
-from fedbandits.wire import WireError
 
 _SOURCE = "Li, Lu & Zhou, ICML 2017"
 
@@ -108,12 +107,13 @@ class NUCBGLM(UCBGLMParameters):
         """Nobody to talk to."""
 
 
-class RefittingAgents(Stateful):
+class RefittingAgents(LoneAgents):
     """`models` keeps V^-1; its own regression is not used, `theta` (n, d) is the maximum-likelihood estimate."""
 
     keeps: ClassVar[tuple[str, ...]] = ("data", "models", "theta")
 
     def __init__(self, parameters: UCBGLMParameters, problem: Problem, n: int) -> None:
+        super().__init__(n)
         self._link = parameters.constants(problem).link
         self._alpha = parameters.alpha(problem)
         self._iterations = parameters.iterations
@@ -125,7 +125,9 @@ class RefittingAgents(Stateful):
         """The optimistic arm of each agent in `who`."""
         check_arms(who, arms, *self.theta.shape)
         width = np.full(len(who), self._alpha)
-        return decided(who, kernels.pick_optimistic(self.models.inverse, self.theta, width, who, kernels.as_lanes(arms)))
+        return decided(
+            who, kernels.pick_optimistic(self.models.inverse, self.theta, width, who, kernels.as_lanes(arms))
+        )
 
     def learn(self, who: IntArray, arms: FloatArray, picks: IntArray, rewards: FloatArray) -> None:
         """One observation per agent in `who`, and a refit."""
@@ -133,14 +135,6 @@ class RefittingAgents(Stateful):
         self.data.add(who, arms, picks, rewards)
         self.models.learn(who, arms, picks, rewards)
         self._refit(who)
-
-    def calling(self) -> BoolArray:
-        """Nobody calls."""
-        return np.zeros(len(self.theta), dtype=np.bool_)
-
-    def answer(self, request: Message) -> Message | None:
-        """Nobody should ask."""
-        raise WireError(f"agents on their own do not understand {request.kind!r}")
 
     def _refit(self, who: IntArray) -> None:
         """Newton's method until the gradient certifies 1/m^2, halving an agent's step where its loss does not fall."""
