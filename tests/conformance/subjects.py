@@ -90,8 +90,8 @@ STAR = [name for name in TALKING if about(name).topology == "star"]
 
 
 def steps_of(name: str) -> int:
-    """How many steps of `name` are affordable in the longest run: `STEPS`, or a twentieth where T steps cost T^2."""
-    return STEPS // 20 if name in REFITTING else STEPS
+    """How many steps of `name` are affordable in the longest run: `STEPS`, or a fortieth where T steps cost T^2."""
+    return STEPS // 40 if name in REFITTING else STEPS
 
 
 def widths_of(name: str) -> list[str | float]:

@@ -51,10 +51,12 @@ class ClusterAgents(LinUCBAgents):
         self.alarm = np.full(n, alarm)
         self.turns = np.zeros(n, dtype=np.int64)
         self.met = np.full(n, explore == 0)
-        """(n,) whether the server has asked for the agent's observations, so that exploration need not be announced."""
+        """(n,) whether the server has asked for an agent's observations: it has explored and need not say so again."""
 
     def choose(self, who: IntArray, arms: FloatArray) -> IntArray:
         """A random arm while exploring, the optimistic one afterwards."""
+        if self.met.all():
+            return super().choose(who, arms)
         check_arms(who, arms, len(self.models), self.models.dim)
         exploring = self.turns[who] < self._explore
         if not exploring.any():
@@ -78,8 +80,10 @@ class ClusterAgents(LinUCBAgents):
 
     def calling(self) -> BoolArray:
         """Who has explored enough and was not asked yet, or whose level has reached its alarm."""
-        due = np.where(self.met, self.level() >= self.alarm, True)
-        return np.asarray(due & (self.turns >= self._explore) & (self.models.fresh.count > 0))
+        due = (self.level() >= self.alarm) & (self.models.fresh.count > 0)
+        if not self.met.all():
+            due = np.where(self.met, due, (self.turns >= self._explore) & (self.models.fresh.count > 0))
+        return np.asarray(due)
 
     def answer(self, request: Message) -> Message | None:
         """What all clustered agents understand: asking for the level, setting the alarm."""

@@ -103,7 +103,7 @@ class DyCluServer(GroupingServer):
             keep = ~surprised
             who, gram, moment, count = who[keep], gram[keep], moment[keep], count[keep]
         self.own.merge(who, gram, moment, count)
-        self._fits.renew(who, self.own.gram, self.own.moment)
+        self._fits.renew(who, self.own.gram, self.own.moment, grown=True)
 
     def load(self, state: Mapping[str, Array]) -> None:
         """Resume from a snapshot."""
@@ -139,7 +139,7 @@ class DyCluServer(GroupingServer):
         self.outdated.put(self.own.gram[wrong], self.own.moment[wrong], self.own.count[wrong])
         self.linked = np.pad(self.linked, ((0, 0), (0, len(wrong))))
         self.own.clear(wrong)
-        self._fits.renew(wrong, self.own.gram, self.own.moment)
+        self._fits.renew(wrong, self.own.gram, self.own.moment, grown=False)
         self.surprises[wrong] = False
         self.tested[wrong] = 0
 

@@ -115,10 +115,19 @@ class Fits:
     ranks: IntArray
     inverse: FloatArray
 
-    def renew(self, who: IntArray, gram: FloatArray, moment: FloatArray) -> None:
-        """Fit `who` again, whose rows of `gram` (n, d, d) and `moment` (n, d) have changed."""
-        again = fit(gram[who], moment[who])
-        self.estimates[who], self.ranks[who], self.inverse[who] = again.estimates, again.ranks, again.inverse
+    def renew(self, who: IntArray, gram: FloatArray, moment: FloatArray, *, grown: bool) -> None:
+        """Fit `who` again, whose `gram` (n, d, d) and `moment` (n, d) have changed; full rank stays if `grown`."""
+        full = (self.ranks[who] == gram.shape[1]) & grown
+        rows, others = who[full], who[~full]
+        if len(rows):
+            self.inverse[rows], self.estimates[rows], _ = kernels.factorise(gram[rows], moment[rows], 0.0)
+        if len(others):
+            again = fit(gram[others], moment[others])
+            self.estimates[others], self.ranks[others], self.inverse[others] = (
+                again.estimates,
+                again.ranks,
+                again.inverse,
+            )
 
 
 def fit(gram: FloatArray, moment: FloatArray) -> Fits:
@@ -127,7 +136,8 @@ def fit(gram: FloatArray, moment: FloatArray) -> Fits:
     inverse = np.zeros_like(gram)
     full = ranks == gram.shape[1]
     if full.any():
-        inverse[full] = kernels.factorise(gram[full], moment[full], 0.0)[0]
+        # by the same factorisation as when a full-rank fit is renewed, so that it does not matter when it was made
+        inverse[full], estimates[full], _ = kernels.factorise(gram[full], moment[full], 0.0)
     return Fits(estimates, ranks, inverse)
 
 

@@ -45,10 +45,9 @@ class Observations(Stateful):
         rewards = state[f"{prefix}rewards"].shape
         capacity = max(int(state[f"{prefix}count"].max(initial=0)), rewards[1])
         for name, needed in {"rewards": (n, capacity), "arms": (n, capacity, dim)}.items():
-            if state[prefix + name].shape != needed:
-                raise ValueError(
-                    f"the snapshot's {prefix}{name} has shape {state[prefix + name].shape}, this population needs {needed}"
-                )
+            given = state[prefix + name].shape
+            if given != needed:
+                raise ValueError(f"the snapshot's {prefix}{name} has shape {given}, this population needs {needed}")
 
     def gradients(self, link: Link, who: IntArray, theta: FloatArray, since: IntArray | None = None) -> FloatArray:
         """(w, d) sum of x (mu(<theta, x>) - y) over the observations of each of `who`, at its row of `theta` (w, d).
