@@ -135,3 +135,33 @@ def test_an_error_in_a_step_leaves_the_steps_before_it():
         run.run()
     assert int(run.at) == 5
     assert run.trace().regret.shape == (5,)
+
+
+def test_coverage_is_checked_only_when_asked_for_and_notices_a_width_that_is_too_small():
+    environment = fb.environments.Linear(clients=8, dim=4, arms=5)
+    honest = fb.algorithms.IndependentLinUCB()
+    assert np.isnan(fb.simulate(honest, environment, 50).coverage).all()
+    trace = fb.simulate(honest, environment, 50, coverage=True)
+    assert trace.coverage[-1] == 1.0
+    assert trace.frame()["coverage"].iloc[-1] == 1.0
+    bold = fb.simulate(fb.algorithms.IndependentLinUCB(width=1e-3), environment, 50, coverage=True)
+    assert bold.coverage[-1] == 0.0
+    assert (np.diff(bold.coverage) <= 0).all()
+
+
+def test_coverage_of_agents_that_share_a_wrong_model_is_lost():
+    environment = fb.environments.ClusteredLinear(clients=8, dim=4, arms=5, pool=50, clusters=3)
+    trace = fb.simulate(fb.algorithms.CentralLinUCB(), environment, 200, coverage=True)
+    assert trace.coverage[-1] < 0.5
+
+
+def test_coverage_survives_a_stop():
+    environment = fb.environments.Linear(clients=4, dim=3, arms=5)
+    whole = fb.Simulation(fb.algorithms.IndependentLinUCB(width=0.3), environment, 60, coverage=True)
+    whole.run()
+    first = fb.Simulation(fb.algorithms.IndependentLinUCB(width=0.3), environment, 60, coverage=True)
+    first.run(25)
+    second = fb.Simulation(fb.algorithms.IndependentLinUCB(width=0.3), environment, 60, coverage=True)
+    second.load(first.state())
+    second.run()
+    np.testing.assert_array_equal(whole.trace().coverage, second.trace().coverage)

@@ -28,6 +28,7 @@ METRICS = (
     "regret",
     "reward",
     "normalised_reward",
+    "coverage",
     "decisions",
     "syncs",
     "messages",

@@ -96,6 +96,8 @@ class Study:
     cases: Sequence[Case]
     points: int | None
     """Steps kept of each run."""
+    coverage: bool = False
+    """Whether confidence ellipsoids are checked."""
     identity: Mapping[str, Any]
     """What the results depend on, for people to read and for `Store` to compare."""
     sweep: Sequence[str] = ()
@@ -134,7 +136,16 @@ def run_study(
         "seeds": chosen,
     }
     tasks = [
-        Task(case.label, case.algorithm, case.environment, case.horizon, seed, case.point, study.points)
+        Task(
+            case.label,
+            case.algorithm,
+            case.environment,
+            case.horizon,
+            seed,
+            case.point,
+            study.points,
+            study.coverage,
+        )
         for seed in chosen
         for case in study.cases
     ]

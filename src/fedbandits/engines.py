@@ -63,6 +63,8 @@ class Task:
     """Sweep coordinates: column name to value."""
     points: int | None = 200
     """How many evenly spaced steps the result keeps; None keeps every step."""
+    coverage: bool = False
+    """Whether to check confidence ellipsoids against the truth."""
 
     def __str__(self) -> str:
         where = ", ".join(f"{name}={value}" for name, value in self.point.items())
@@ -309,7 +311,9 @@ class Failure:
 
 def _simulate(task: Task, progress: Progress | None) -> Run:
     _compile_kernels(task)
-    trace = simulate(task.algorithm, task.environment, task.horizon, task.seed, progress=progress)
+    trace = simulate(
+        task.algorithm, task.environment, task.horizon, task.seed, coverage=task.coverage, progress=progress
+    )
     return Run(trace.frame(task.points), trace.regret_by_client, trace.seconds, bounded(trace.portrait))
 
 

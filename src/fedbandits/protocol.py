@@ -123,6 +123,14 @@ class Peers(Population, Protocol):
         """Take in what the relay delivers at the end of the round."""
 
 
+@runtime_checkable
+class Confident(Protocol):
+    """A population with confidence ellipsoids: agent i believes that ||theta_i - centre_i||_{V_i} <= width_i."""
+
+    def ellipsoids(self) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Centres (n, d), matrices V (n, d, d) and widths (n,)."""
+
+
 class Server(Protocol):
     """The other end of the star."""
 

@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, ClassVar, cast
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from fedbandits.arrays import Array, State
+from fedbandits.arrays import Array, BoolArray, FloatArray, State
 from fedbandits.carriers import InProcess, hold
 from fedbandits.catalogue import ConfigError
-from fedbandits.environments.contract import Drifting, Environment
+from fedbandits.environments.contract import Drifting, Environment, Parametric
 from fedbandits.ledger import DIRECTIONS, UNITS, Ledger
 from fedbandits.network.relay import Relay
 from fedbandits.portrait import TRUTH
-from fedbandits.protocol import Agents, Algorithm, Peers, Population, Portrayed, Server
+from fedbandits.protocol import Agents, Algorithm, Confident, Peers, Population, Portrayed, Server
 from fedbandits.state import Stateful
 from fedbandits.streams import Streams
 from fedbandits.trace import Trace
@@ -30,6 +30,8 @@ Progress = Callable[[int], None]
 """Told the number of steps done, a few times a second at most."""
 
 _PROGRESS_SECONDS = 0.1
+_COVERAGE_CHECKS = 100
+"""How often in a run confidence ellipsoids are compared with the truth."""
 
 
 def simulate(
@@ -41,13 +43,15 @@ def simulate(
     network: nx.Graph[int] | None = None,
     ttl: int = 1,
     wire: Wire | None = None,
+    coverage: bool = False,
     progress: Progress | None = None,
 ) -> Trace:
     """Run `algorithm` in `environment` for `horizon` steps.
 
     `seed` fixes the problem instance, the arms, the noise and the algorithm's own draws, each by a stream of its own:
     two algorithms under one seed face the same arms and, for the same choice, the same noise. `network` and `ttl` are
-    for agents that talk to each other. `wire=Wire(packed=True)` sends symmetric matrices as triangles.
+    for agents that talk to each other. `wire=Wire(packed=True)` sends symmetric matrices as triangles. `coverage=True`
+    checks now and then whether the agents' confidence ellipsoids contain the truth.
 
     >>> import fedbandits as fb
     >>> env = fb.environments.Linear(clients=5, dim=4, arms=6)
@@ -55,7 +59,9 @@ def simulate(
     >>> trace.regret.shape, bool(trace.messages[-1] == trace.syncs[-1] * 2 * 5)
     ((100,), True)
     """
-    simulation = Simulation(algorithm, environment, horizon, seed, network=network, ttl=ttl, wire=wire)
+    simulation = Simulation(
+        algorithm, environment, horizon, seed, network=network, ttl=ttl, wire=wire, coverage=coverage
+    )
     simulation.run(progress=progress)
     return simulation.trace()
 
@@ -75,6 +81,8 @@ class Simulation(Stateful):
         "syncs",
         "counts",
         "by_agent",
+        "covered",
+        "coverage",
         "ledger",
     )
 
@@ -88,6 +96,7 @@ class Simulation(Stateful):
         network: nx.Graph[int] | None = None,
         ttl: int = 1,
         wire: Wire | None = None,
+        coverage: bool = False,
     ) -> None:
         if horizon < 1:
             raise ConfigError(f"horizon: must be at least 1 (got {horizon})")
@@ -125,6 +134,10 @@ class Simulation(Stateful):
         self.syncs = np.zeros(horizon, dtype=np.int64)
         self.counts = np.zeros((horizon, len(DIRECTIONS), len(UNITS)), dtype=np.int64)
         self.by_agent = np.zeros(n)
+        self.covered = np.ones(n, dtype=np.bool_)
+        self.coverage = np.full(horizon, np.nan)
+        self._watched = coverage and isinstance(self.agents, Confident) and isinstance(self.world, Parametric)
+        self._check_every = max(1, horizon // _COVERAGE_CHECKS)
         self._seconds = 0.0
 
     def run(self, steps: int | None = None, progress: Progress | None = None) -> None:
@@ -155,6 +168,7 @@ class Simulation(Stateful):
             syncs=self.syncs[done].copy(),
             counts=self.counts[done].copy(),
             seconds=self._seconds,
+            coverage=self.coverage[done].copy(),
             portrait=self._portrait(),
         )
 
@@ -225,4 +239,15 @@ class Simulation(Stateful):
         self.syncs[step] = self.ledger.syncs
         self.counts[step] = self.ledger.counts
         self.by_agent[turn.who] += outcome.regrets
+        if self._watched:
+            if (step + 1) % self._check_every == 0:
+                self.covered &= covers(cast(Confident, self.agents), cast(Parametric, self.world).theta)
+            self.coverage[step] = self.covered.mean()
         self.at[...] = step + 1
+
+
+def covers(agents: Confident, theta: FloatArray) -> BoolArray:
+    """(n,) whose ellipsoid contains its true parameter, `theta` (n, d) or (1, d)."""
+    centre, matrix, width = agents.ellipsoids()
+    gap = centre - theta
+    return np.asarray(np.einsum("ni,nij,nj->n", gap, matrix, gap) <= width**2)

@@ -180,6 +180,7 @@ def fingerprint(task: Task) -> str:
         "horizon": task.horizon,
         "seed": task.seed,
         "points": task.points,
+        "coverage": task.coverage,
     }
     return hashlib.sha256(json.dumps(basis, sort_keys=True).encode()).hexdigest()
 

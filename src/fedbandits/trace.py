@@ -41,6 +41,8 @@ class Trace:
     """(T, 3, 4) messages, signals, scalars and bytes, going up, down and between peers."""
     seconds: float
     """Wall-clock time of the run, environment included."""
+    coverage: FloatArray = field(default_factory=lambda: np.empty(0))
+    """(T,) share of agents whose confidence ellipsoid contained the truth at every check so far; NaN if unchecked."""
     portrait: State = field(default_factory=dict)
     """What the server has found out about its agents, where it can show it, beside the truth; see `portrait`."""
 
@@ -108,6 +110,7 @@ class Trace:
             "scalars": self.scalars[at],
             "bytes": self.bytes[at],
         }
+        columns["coverage"] = self.coverage[at] if len(self.coverage) else np.full(len(at), np.nan)
         for way, name in enumerate(DIRECTIONS):
             for unit, kind in enumerate(UNITS):
                 columns[f"{name}_{kind}"] = self.counts[at, way, unit]

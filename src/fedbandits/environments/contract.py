@@ -60,6 +60,13 @@ class World(Protocol):
 
 
 @runtime_checkable
+class Parametric(Protocol):
+    """A world with a true parameter: `theta` (n, d), or (1, d) for all agents."""
+
+    theta: FloatArray
+
+
+@runtime_checkable
 class Drifting(Protocol):
     """A world in which agents change cluster; `problem.clusters` are those of the beginning."""
 

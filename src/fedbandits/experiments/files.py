@@ -57,6 +57,7 @@ class RunSettings(BaseModel):
     horizon: Annotated[int, Field(ge=1)]
     seeds: Annotated[int, Field(ge=1)] = 10
     points: Annotated[int, Field(ge=1)] = 200
+    coverage: bool = False
 
 
 def _flat(sweep: Any) -> Any:

@@ -37,6 +37,7 @@ def run_experiment(
         description=experiment.description,
         cases=experiment.cases,
         points=experiment.run.points,
+        coverage=experiment.run.coverage,
         identity=_identity(experiment),
         sweep=experiment.columns,
         claims=[claim.model_dump(exclude_defaults=True) for claim in experiment.claims],
@@ -63,6 +64,7 @@ def _identity(experiment: Experiment) -> dict[str, object]:
         "run": {
             "horizon": "swept" if "run.horizon" in experiment.paths else experiment.run.horizon,
             "points": experiment.run.points,
+            "coverage": experiment.run.coverage,
         },
         "sweep": experiment.sweep,
         **({"points": experiment.points} if experiment.points else {}),

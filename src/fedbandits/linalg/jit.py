@@ -17,7 +17,7 @@ def jit(function: F) -> F:
     may assume that NaN or infinity cannot occur. Kernels work agent by agent in a fixed order,
     hence a population of n and n populations of one give the same bits.
     """
-    compiled = numba.njit(
-        cache=True, nogil=True, error_model="numpy", fastmath={"reassoc", "contract", "nsz"}
-    )(function)
+    compiled = numba.njit(cache=True, nogil=True, error_model="numpy", fastmath={"reassoc", "contract", "nsz"})(
+        function
+    )
     return cast(F, compiled)

@@ -87,6 +87,10 @@ class RidgeModels(Stateful):
         """Dimension d."""
         return self.theta.shape[1]
 
+    def matrices(self) -> FloatArray:
+        """(n, d, d) V = base + fresh + lambda I."""
+        return np.asarray(self.base.gram + self.fresh.gram + self.ridge * np.eye(self.dim))
+
     def choose(self, who: IntArray, arms: FloatArray, width: FloatArray) -> IntArray:
         """(w,) the arm of each agent that maximises <theta, x> + width sqrt(x^T V^-1 x)."""
         lanes = kernels.as_lanes(arms)

@@ -132,6 +132,10 @@ class NewtonAgents(GLMAgents):
         squared = beta + models.ridge * self._s.S**2 - residual
         return np.asarray(parameters.scale * np.sqrt(np.maximum(squared, 0.0)))
 
+    def ellipsoids(self) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """What each agent believes; see `Confident`."""
+        return self.models.theta, self.models.matrices(), self.width(np.arange(len(self.models)))
+
     def _inside(self, who: IntArray, point: FloatArray) -> FloatArray:
         """Project onto the ball of radius S in the norm of A."""
         far = np.flatnonzero(np.einsum("wd,wd->w", point, point) > self._s.S**2)

@@ -82,6 +82,13 @@ class LinUCBAgents(Stateful):
         check_feedback(who, arms, picks, rewards, len(self.models), self.models.dim)
         self.models.learn(who, arms, picks, rewards)
 
+    def ellipsoids(self) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """What each agent believes; see `Confident`."""
+        models = self.models
+        count = models.base.count + models.fresh.count
+        width = self._parameters.widths(self._problem, models.dim, models.logdet, count)
+        return models.theta, models.matrices(), width
+
     def calling(self) -> BoolArray:
         """Nobody calls."""
         return np.zeros(len(self.models), dtype=np.bool_)
