@@ -156,11 +156,13 @@ class Recommending(ABC):
 
     `arms` K items are shown for each event. `bias` appends a constant 1 to the features, which models with a
     bounded link need. `noise` is the sub-Gaussian constant told to the algorithms: 0.5 holds for any reward in [0, 1].
+    `bound` is told them as the bound S on the parameter's norm; a log has no true parameter, so it is a choice.
     """
 
     arms: Annotated[int, Field(ge=2)] = 25
     bias: bool = False
     noise: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.5
+    bound: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 1.0
     order: Order = "interleaved"
     schedule: Takers = "one"
 
@@ -191,6 +193,7 @@ class Recommending(ABC):
             arms=self.arms,
             horizon=horizon,
             noise=self.noise,
+            bound=self.bound,
             arm_norm=float(np.linalg.norm(log.features, axis=1).max()),
         )
         return RecommendationWorld(problem, log, sequence, starts, seed)

@@ -58,9 +58,13 @@ class Picture:
 
 @dataclass(frozen=True, slots=True)
 class Series:
-    """Who is drawn, in which order: the position in `names` is the style, the same in every picture."""
+    """Who is drawn, in which order: the position in `names` is the style, the same in every picture.
+
+    `offset` sets the marks of other series apart from those the page's legend switches on and off.
+    """
 
     names: Sequence[str]
+    offset: int = 0
 
     def style(self, name: str) -> Style:
         """The style of series `name`."""
@@ -68,7 +72,7 @@ class Series:
 
     def mark(self, name: str, part: str) -> str:
         """The gid of a part of series `name`."""
-        return series_mark(self.names.index(name), part)
+        return series_mark(self.offset + self.names.index(name), part)
 
 
 def curves(frame: pd.DataFrame, metric: Metric, series: Series, *, caption: str) -> Picture:
@@ -136,7 +140,8 @@ def trade_off(points: pd.DataFrame, cost: Metric, series: Series, *, caption: st
         mark = series.mark(str(name), "point")
         _error_bars(axes, own, cost.column, "regret", series.style(str(name)), mark, joined=joined)
     axes.margins(x=0.09, y=0.12)
-    if not logarithmic and (points["regret"] >= 0).all():
+    near_zero = 0 <= points["regret"].min() < 0.5 * points["regret"].max()
+    if not logarithmic and near_zero:
         axes.set_ylim(bottom=0.0)
     _name_points(axes, points.groupby("name", sort=False).tail(1), cost.column, series)
     key = f"regret-against-{cost.column}"
@@ -216,11 +221,13 @@ class End:
 
 
 def _name_ends(axes: Axes, ends: Sequence[End], series: Series) -> None:
-    """Every line's name right of its last point, pulled apart where they would touch."""
+    """Every line's name right of its last point, pulled apart where they would touch; none if they do not all fit."""
     right = axes.get_xlim()[1]
     to_axes = axes.transData + axes.transAxes.inverted()
     heights = [float(to_axes.transform((right, end.value))[1]) for end in ends]
     gap = 1.25 * frames.FONT / (axes.get_position().height * frames.HEIGHT)
+    if gap * len(ends) > 1.1:
+        return
     for end, height, place in zip(ends, heights, spread(heights, gap), strict=True):
         (leader,) = axes.plot(
             [1.0, 1.02, 1.035],

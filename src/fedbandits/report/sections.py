@@ -118,6 +118,10 @@ def units(_: Results) -> Section:
 SECTIONS: list[SectionBuilder] = [claims, published, table, pictures, portraits, settings, reproduce, units]
 
 
+_CROWD = 12
+"""With more labels than that, the trade-off shows algorithms, each with all its parameters."""
+
+
 def _run_pictures(results: Results, series: Series) -> Iterator[Picture]:
     frame, points = results.frame, _points(results)
     yield plots.curves(frame, REGRET, series, caption=f"All clients together. {_band(results)}")
@@ -130,12 +134,14 @@ def _run_pictures(results: Results, series: Series) -> Iterator[Picture]:
         )
     if not (frame["bytes"] > 0).any():
         return
-    yield plots.trade_off(
-        points,
-        BYTES,
-        series,
-        caption="At the end of the run. Lower left is better: little regret for little talk.",
-    )
+    caption = "At the end of the run. Lower left is better: little regret for little talk."
+    if len(series.names) > _CROWD:
+        kinds = [str(results.settings["algorithms"][name]["name"]) for name in points["name"]]
+        families = Series(list(dict.fromkeys(kinds)), offset=len(series.names))
+        caption += " Points of one algorithm under several parameters are joined, in the order given."
+        yield plots.trade_off(points.assign(name=kinds), BYTES, families, caption=caption, joined=True)
+    else:
+        yield plots.trade_off(points, BYTES, series, caption=caption)
     for metric in (BYTES, MESSAGES):
         yield plots.curves(frame, metric, series, caption="Both directions together.")
 
