@@ -187,10 +187,10 @@ def test_no_runs_no_report(results: Results, tmp_path: Path) -> None:
 
 
 def test_a_crowd_is_told_apart_by_algorithm() -> None:
-    """Names of thirteen curves would not fit beside them; the trade-off then joins each algorithm's parameters."""
-    crowd = {f"d-{at}": fb.algorithms.DisLinUCB(threshold=0.1 * 2**at) for at in range(13)}
+    """Names of so many curves would not fit beside them; the trade-off then joins each algorithm's parameters."""
+    crowd = {f"d-{at}": fb.algorithms.DisLinUCB(threshold=0.1 * (1 + at)) for at in range(26)}
     environment = fb.environments.Linear(clients=3, dim=2, arms=3)
     html = page(comparison(crowd, environment, horizon=30, seeds=1, points=5))
     assert "are joined, in the order given" in html
     named = Reader(html).parts("label")
-    assert list(named) == ["13"], "one name, that of the algorithm, which the legend's thirteen do not switch"
+    assert list(named) == ["26"], "one name, that of the algorithm, which no entry of the legend switches"
