@@ -84,6 +84,11 @@ def first_highest(who: IntArray, scores: FloatArray) -> IntArray:
     return np.asarray(scores.argmax(axis=1))
 
 
+def shown_to(listeners: int, arrays: Mapping[str, Array]) -> dict[str, Array]:
+    """The single row of each array (1, ...), shown to all listeners: nothing is copied until somebody keeps it."""
+    return {name: np.broadcast_to(array, (listeners, *array.shape[1:])) for name, array in arrays.items()}
+
+
 def check_state(state: Mapping[str, Array], expected: Mapping[str, Array]) -> None:
     """`state` has the names, shapes and types of `expected`."""
     if missing := sorted(expected.keys() - state.keys()):

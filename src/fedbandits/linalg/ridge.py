@@ -87,9 +87,9 @@ class RidgeModels(Stateful):
         """Dimension d."""
         return self.theta.shape[1]
 
-    def matrices(self) -> FloatArray:
-        """(n, d, d) V = base + fresh + lambda I."""
-        return np.asarray(self.base.gram + self.fresh.gram + self.ridge * np.eye(self.dim))
+    def matrices(self, who: IntArray | slice = slice(None)) -> FloatArray:
+        """(w, d, d) V = base + fresh + lambda I, of everybody or of `who`."""
+        return np.asarray(self.base.gram[who] + self.fresh.gram[who] + self.ridge * np.eye(self.dim))
 
     def choose(self, who: IntArray, arms: FloatArray, width: FloatArray) -> IntArray:
         """(w,) the arm of each agent that maximises <theta, x> + width sqrt(x^T V^-1 x)."""

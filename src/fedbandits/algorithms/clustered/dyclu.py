@@ -86,7 +86,6 @@ class DyCluServer(GroupingServer):
             raise ConfigError("dyclu: the homogeneity test divides by the noise; give an environment some")
         super().__init__(n, problem.dim)
         self._parameters = parameters
-        self._noise = problem.noise
         self._test = HomogeneityTest(problem.noise, parameters.level, 0.0)
         self._surprising = float(chi2.isf(parameters.level, 1)) * problem.noise**2
         self.outdated = Archive(0, problem.dim)

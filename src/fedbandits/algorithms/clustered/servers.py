@@ -12,7 +12,7 @@ from fedbandits.algorithms.clustered.agents import ALARM, ASK_LEVEL, REPORT, SHA
 from fedbandits.algorithms.clustered.clusters import clusters_of
 from fedbandits.algorithms.clustered.homogeneity import HomogeneityTest
 from fedbandits.algorithms.linear.agents import COLLECT, told
-from fedbandits.arrays import BoolArray, FloatArray, IntArray, State
+from fedbandits.arrays import BoolArray, FloatArray, IntArray, State, shown_to
 from fedbandits.linalg.ridge import Statistics
 from fedbandits.protocol import Conversation, Message
 from fedbandits.state import Stateful
@@ -229,6 +229,4 @@ def sum_of(own: Statistics, members: IntArray) -> Statistics:
 
 def same_for_all(one: Statistics, alarms: FloatArray, *, counted: bool) -> dict[str, FloatArray]:
     """One model shown to all members, each with its own alarm."""
-    shown = one.rows(_FIRST, counted=counted)
-    m = len(alarms)
-    return {name: np.broadcast_to(array, (m, *array.shape[1:])) for name, array in shown.items()} | {"alarm": alarms}
+    return shown_to(len(alarms), one.rows(_FIRST, counted=counted)) | {"alarm": alarms}

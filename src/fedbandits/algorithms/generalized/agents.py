@@ -140,9 +140,7 @@ class NewtonAgents(GLMAgents):
         """Project onto the ball of radius S in the norm of A."""
         far = np.flatnonzero(np.einsum("wd,wd->w", point, point) > self._s.S**2)
         if len(far):
-            models, rows = self.models, who[far]
-            matrix = models.base.gram[rows] + models.fresh.gram[rows] + models.ridge * np.eye(models.dim)
-            point[far] = project_to_ball(matrix, point[far], self._s.S)
+            point[far] = project_to_ball(self.models.matrices(who[far]), point[far], self._s.S)
         return point
 
     @staticmethod

@@ -13,7 +13,7 @@ from fedbandits.algorithms.generalized.fedglb_ucb import Scheduled
 from fedbandits.algorithms.generalized.observations import Observations
 from fedbandits.algorithms.generalized.parameters import Constants
 from fedbandits.algorithms.generalized.widths import local_part
-from fedbandits.arrays import BoolArray, FloatArray, IntArray, check_arms, check_feedback, decided
+from fedbandits.arrays import BoolArray, FloatArray, IntArray, check_arms, check_feedback, decided, shown_to
 from fedbandits.catalogue import About
 from fedbandits.linalg import kernels
 from fedbandits.linalg.links import means
@@ -203,12 +203,11 @@ class OnlineNewtonServer(Stateful):
         towards = inverse @ gradient
         self.regret += gradient @ towards / (2 * self._rate)
         self.theta[:] = inside(self.newton, self.theta - towards / self._rate, self._s)
-        n = len(self._everybody)
         told = {name: getattr(self, name) for name in self.keeps}
         yield Message(
             ONLINE.kind,
             self._everybody,
-            {name: np.broadcast_to(array, (n, *array.shape[1:])) for name, array in told.items()},
+            shown_to(len(self._everybody), told),
         )
 
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from fedbandits.algorithms.generalized.agents import ASK_CURVATURE, ASK_GRADIENT, COLLECT, MODEL
 from fedbandits.algorithms.generalized.optimise import Minimum
-from fedbandits.arrays import FloatArray, IntArray
+from fedbandits.arrays import FloatArray, IntArray, shown_to
 from fedbandits.protocol import Conversation, Message
 from fedbandits.state import Stateful
 
@@ -59,12 +59,11 @@ class GlobalUpdateServer(Stateful):
         self.theta[:] = found.theta
         self.rounds += found.rounds
         self.uncertified += not found.certified
-        n = len(self._everybody)
         told = {"gram": self.gram, "theta": self.theta[None], "count": self.count}
         yield Message(
             MODEL.kind,
             self._everybody,
-            {name: np.broadcast_to(array, (n, *array.shape[1:])) for name, array in told.items()},
+            shown_to(len(self._everybody), told),
         )
 
     def gradient(self, theta: FloatArray) -> Generator[Message, Message, FloatArray]:
@@ -83,8 +82,7 @@ class GlobalUpdateServer(Stateful):
         return value, np.asarray((total["gradient"] + self._ridge * theta) / m), np.asarray(hessian)
 
     def _asking(self, kind: str, theta: FloatArray) -> Message:
-        shown = np.broadcast_to(theta, (len(self._everybody), len(theta)))
-        return Message(kind, self._everybody, {"theta": shown})
+        return Message(kind, self._everybody, shown_to(len(self._everybody), {"theta": theta[None]}))
 
     def _all_of(self, reply: Message) -> None:
         if len(reply.who) < len(self._everybody):

@@ -7,7 +7,7 @@ from typing import ClassVar, Literal
 import numpy as np
 
 from fedbandits.algorithms.linear.agents import COLLECT, POOL, LinearParameters, told
-from fedbandits.arrays import FloatArray, IntArray
+from fedbandits.arrays import IntArray, shown_to
 from fedbandits.linalg.ridge import Statistics
 from fedbandits.protocol import Conversation, Message
 from fedbandits.state import Stateful
@@ -44,12 +44,8 @@ class PoolServer(Stateful):
             return
         self.pool.merge(np.zeros(1, dtype=np.int64), *(share.sum(axis=0) for share in told(fresh)))
         listeners = self._audience(self._tells, callers)
-        yield Message(POOL.kind, listeners, self._told_to(len(listeners)))
+        pool = self.pool.rows(np.zeros(1, dtype=np.int64), counted=self._parameters.tells_counts)
+        yield Message(POOL.kind, listeners, shown_to(len(listeners), pool))
 
     def _audience(self, audience: Audience, callers: IntArray) -> IntArray:
         return self._everybody if audience == "everybody" else callers
-
-    def _told_to(self, listeners: int) -> dict[str, FloatArray]:
-        arrays = self.pool.rows(np.zeros(1, dtype=np.int64), counted=self._parameters.tells_counts)
-        # one row shown to everybody: nothing is copied until somebody keeps it
-        return {name: np.broadcast_to(array, (listeners, *array.shape[1:])) for name, array in arrays.items()}
