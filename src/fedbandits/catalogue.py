@@ -36,6 +36,8 @@ class About:
     """The guarantee that holds for the shipped variant, and what it rests on."""
     source: str
     private: bool = False
+    hops: int | None = None
+    """How many hops its messages travel at most, on a graph; None: as many as the network allows."""
     environment: str = "linear"
     """The environment it is at home in: what the conformance suite and examples run it on."""
 

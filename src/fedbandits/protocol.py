@@ -63,6 +63,15 @@ order. It carries arrays if an answer was due and anybody was reached."""
 
 
 @dataclass(frozen=True, slots=True)
+class Moment:
+    """A bound on the tails of rewards X: E|X|^order <= raw and E|X - EX|^order <= central, with 1 < order <= 2."""
+
+    order: float
+    raw: float
+    central: float
+
+
+@dataclass(frozen=True, slots=True)
 class Problem:
     """What an algorithm may know beforehand: sizes, noise level and bounds, never the answer."""
 
@@ -82,8 +91,14 @@ class Problem:
     """How many leading coordinates of the parameter all agents have in common (None: all of them)."""
     clusters: tuple[int, ...] | None = None
     """Which agents are alike, for oracles alone: everybody else has to find out."""
+    moment: Moment | None = None
+    """How heavy the tails of rewards are; None: sub-Gaussian, as `noise` says."""
+    range: tuple[float, float] | None = None
+    """The interval in which all rewards lie; None: no such bound is known."""
     network: nx.Graph[int] | None = None
     """Who can talk to whom, for algorithms without a server."""
+    ttl: int = 1
+    """How many hops a message lives on `network`."""
 
 
 class Population(Protocol):

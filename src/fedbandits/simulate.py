@@ -15,9 +15,10 @@ from fedbandits.carriers import InProcess, hold
 from fedbandits.catalogue import ConfigError
 from fedbandits.environments.contract import Drifting, Environment, Parametric
 from fedbandits.ledger import DIRECTIONS, UNITS, Ledger
-from fedbandits.network.relay import Relay
+from fedbandits.network.contract import as_network
+from fedbandits.network.relay import Relay, relay_for
 from fedbandits.portrait import TRUTH
-from fedbandits.protocol import Agents, Algorithm, Confident, Peers, Population, Portrayed, Server
+from fedbandits.protocol import Agents, Algorithm, Confident, Peers, Population, Portrayed, Problem, Server
 from fedbandits.state import Stateful
 from fedbandits.streams import Streams
 from fedbandits.trace import Trace
@@ -25,6 +26,8 @@ from fedbandits.wire import Wire, sizes_of
 
 if TYPE_CHECKING:
     import networkx as nx
+
+    from fedbandits.network.contract import Network
 
 Progress = Callable[[int], None]
 """Told the number of steps done, a few times a second at most."""
@@ -40,8 +43,7 @@ def simulate(
     horizon: int,
     seed: int = 0,
     *,
-    network: nx.Graph[int] | None = None,
-    ttl: int = 1,
+    network: Network | nx.Graph[int] | None = None,
     wire: Wire | None = None,
     coverage: bool = False,
     progress: Progress | None = None,
@@ -49,9 +51,10 @@ def simulate(
     """Run `algorithm` in `environment` for `horizon` steps.
 
     `seed` fixes the problem instance, the arms, the noise and the algorithm's own draws, each by a stream of its own:
-    two algorithms under one seed face the same arms and, for the same choice, the same noise. `network` and `ttl` are
-    for agents that talk to each other. `wire=Wire(packed=True)` sends symmetric matrices as triangles. `coverage=True`
-    checks now and then whether the agents' confidence ellipsoids contain the truth.
+    two algorithms under one seed face the same arms and, for the same choice, the same noise. `network` is for agents
+    that talk to each other: one of `fedbandits.network`, or a networkx graph, on which messages then live for one hop.
+    `wire=Wire(packed=True)` sends symmetric matrices as triangles. `coverage=True` checks now and then whether the
+    agents' confidence ellipsoids contain the truth.
 
     >>> import fedbandits as fb
     >>> env = fb.environments.Linear(clients=5, dim=4, arms=6)
@@ -59,9 +62,7 @@ def simulate(
     >>> trace.regret.shape, bool(trace.messages[-1] == trace.syncs[-1] * 2 * 5)
     ((100,), True)
     """
-    simulation = Simulation(
-        algorithm, environment, horizon, seed, network=network, ttl=ttl, wire=wire, coverage=coverage
-    )
+    simulation = Simulation(algorithm, environment, horizon, seed, network=network, wire=wire, coverage=coverage)
     simulation.run(progress=progress)
     return simulation.trace()
 
@@ -93,8 +94,7 @@ class Simulation(Stateful):
         horizon: int,
         seed: int = 0,
         *,
-        network: nx.Graph[int] | None = None,
-        ttl: int = 1,
+        network: Network | nx.Graph[int] | None = None,
         wire: Wire | None = None,
         coverage: bool = False,
     ) -> None:
@@ -102,26 +102,24 @@ class Simulation(Stateful):
             raise ConfigError(f"horizon: must be at least 1 (got {horizon})")
         if seed < 0:
             raise ConfigError(f"seed: must not be negative (got {seed})")
-        world_seed, agent_seed = np.random.SeedSequence(seed).spawn(2)
+        world_seed, agent_seed, graph_seed, fate_seed = np.random.SeedSequence(seed).spawn(4)
         self.world = environment.world(horizon, world_seed)
         problem = self.world.problem
-        if network is not None:
-            problem = replace(problem, network=network)
         n = problem.agents
+        place = None if network is None else as_network(network)
+        problem = placed(problem, algorithm, place, graph_seed)
         self.agents = algorithm.agents(problem, n, Streams(agent_seed, n))
         self.server = algorithm.server(problem, n)
         self.ledger = Ledger()
         says = (wire or Wire()).speaking(algorithm.about.says, sizes_of(algorithm, problem))
         if isinstance(self.agents, Peers):
-            if network is None:
+            if place is None:
                 raise ConfigError(
-                    f"{algorithm.about.name} talks on a graph: give network=, a networkx graph of {n} nodes"
+                    f"{algorithm.about.name} talks on a graph: give network=, one of fedbandits.network or a networkx "
+                    f"graph of {n} nodes"
                 )
-            if network.number_of_nodes() != n:
-                raise ConfigError(
-                    f"network: must have one node for each of {n} agents (got {network.number_of_nodes()})"
-                )
-            self._relay: Relay | None = Relay(network, ttl, self.ledger, says)
+            absences = self.world.turn(0).reachable is not None
+            self._relay: Relay | None = relay_for(problem, place.faults, absences, self.ledger, says, fate_seed)
         else:
             self._relay = None
             self._carrier = InProcess(self.agents, self.ledger, says)
@@ -225,7 +223,7 @@ class Simulation(Stateful):
         outcome = self.world.pay(step, picks)
         self.agents.learn(turn.who, turn.arms, picks, outcome.rewards)
         if self._relay is not None:
-            self._relay.round(cast(Peers, self.agents), turn.who, step)
+            self._relay.round(cast(Peers, self.agents), turn.who, step, turn.reachable)
         elif self.server is not None:
             self._carrier.reachable = turn.reachable
             calling = cast(Agents, self.agents).calling()
@@ -244,6 +242,17 @@ class Simulation(Stateful):
                 self.covered &= covers(cast(Confident, self.agents), cast(Parametric, self.world).theta)
             self.coverage[step] = self.covered.mean()
         self.at[...] = step + 1
+
+
+def placed(
+    problem: Problem, algorithm: Algorithm, network: Network | None, seed: np.random.SeedSequence | None = None
+) -> Problem:
+    """`problem` on the graph that `network` draws by `seed`, for the messages of `algorithm`."""
+    if network is None:
+        return problem
+    graph = network.graph(problem.agents, seed or np.random.SeedSequence(0))
+    life, hops = network.life(graph), algorithm.about.hops
+    return replace(problem, network=graph, ttl=life if hops is None else min(life, hops))
 
 
 def covers(agents: Confident, theta: FloatArray) -> BoolArray:

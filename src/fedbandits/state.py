@@ -25,6 +25,10 @@ class Stateful:
         """A copy of everything this object knows, as named arrays."""
         return {name: np.array(array) for name, array in self._arrays().items()}
 
+    def share(self, agent: int) -> State:
+        """What agent `agent` of a population would keep if it lived alone, in a form that two populations agree on."""
+        return {name: np.array(array) for name, array in self._share(agent, "").items()}
+
     def load(self, state: Mapping[str, Array]) -> None:
         """Become the object that `state` was taken from; raises before anything has changed."""
         own = self._arrays()
@@ -51,6 +55,17 @@ class Stateful:
                 found |= part._arrays(f"{prefix}{name}.")
             else:
                 found[prefix + name] = part
+        return found
+
+    def _share(self, agent: int, prefix: str) -> State:
+        """One row of every array; parts whose arrays are not led by the axis of agents override this."""
+        found: State = {}
+        for name in self.keeps:
+            part = getattr(self, name)
+            if isinstance(part, Stateful):
+                found |= part._share(agent, f"{prefix}{name}.")
+            else:
+                found[prefix + name] = part[agent : agent + 1]
         return found
 
     def _growing(self, prefix: str = "") -> set[str]:

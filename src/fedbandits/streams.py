@@ -35,11 +35,12 @@ class Streams(Stateful):
     keeps: ClassVar[tuple[str, ...]] = ("words",)
 
     def __init__(self, seed: np.random.SeedSequence, n: int = 0, identities: IntArray | None = None) -> None:
-        ids = np.arange(n) if identities is None else np.asarray(identities)
-        if len(ids) == 0:
+        self.identities: IntArray = np.arange(n) if identities is None else np.asarray(identities, dtype=np.int64)
+        """(n,) who the agents of this population are among all agents of the problem."""
+        if len(self.identities) == 0:
             raise ValueError("Streams needs n >= 1 or a non-empty list of identities")
         key = seed.generate_state(2, np.uint64)
-        mixed = _split_mix(ids.astype(np.uint64) + key[0]) ^ key[1]
+        mixed = _split_mix(self.identities.astype(np.uint64) + key[0]) ^ key[1]
         steps = np.arange(1, 5, dtype=np.uint64) * _GOLDEN
         self.words = _split_mix(mixed[:, None] + steps)
         """(n, 4) uint64, the states of the generators."""

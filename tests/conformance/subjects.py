@@ -17,8 +17,9 @@ from fedbandits.algorithms import ALGORITHMS
 from fedbandits.arrays import State
 from fedbandits.catalogue import About
 from fedbandits.environments import ENVIRONMENTS, Environment
+from fedbandits.network.contract import Given, Network
 from fedbandits.protocol import Algorithm, Problem
-from fedbandits.simulate import Simulation
+from fedbandits.simulate import Simulation, placed
 from fedbandits.streams import Streams
 
 REGISTRY: dict[str, type[Algorithm]] = ALGORITHMS | {GossipLinUCB.about.name: GossipLinUCB}
@@ -110,19 +111,21 @@ def home(name: str, **parameters: Any) -> Environment:
     return ENVIRONMENTS[environment](**(SMALL.get(environment, {}) | parameters))
 
 
-def network_of(name: str, clients: int = CLIENTS) -> nx.Graph | None:
+def network_of(name: str, clients: int = CLIENTS, **conditions: Any) -> Network | None:
     """For agents that talk on a graph: a ring, wide enough that `TTL` hops do not reach everybody."""
-    return nx.cycle_graph(clients) if about(name).topology == "graph" else None
+    graph = nx.cycle_graph(clients)
+    return Given.of(graph, **({"ttl": TTL} | conditions)) if about(name).topology == "graph" else None
 
 
 def simulation(name: str, seed: int = 0, horizon: int = HORIZON, **environment: Any) -> Simulation:
     """A run of the talkative algorithm `name` at home."""
-    return Simulation(talkative(name), home(name, **environment), horizon, seed, network=network_of(name), ttl=TTL)
+    return Simulation(talkative(name), home(name, **environment), horizon, seed, network=network_of(name))
 
 
 def problem_of(name: str, horizon: int = HORIZON, **parameters: Any) -> Problem:
     """The problem that the home environment of `name` poses."""
-    return home(name, **parameters).world(horizon, np.random.SeedSequence(0)).problem
+    problem = home(name, **parameters).world(horizon, np.random.SeedSequence(0)).problem
+    return placed(problem, talkative(name), network_of(name, problem.agents))
 
 
 def population(name: str, problem: Problem, n: int | None = None, seed: int = 0, **parameters: Any) -> Any:

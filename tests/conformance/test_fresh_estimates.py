@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from conformance.estimates import acting_on
-from conformance.subjects import HORIZON, TALKING, TTL, home, network_of, problem_of, talkative, widths_of
+from conformance.subjects import HORIZON, TALKING, home, network_of, problem_of, talkative, widths_of
 from conformance.worlds import recorded
 from fedbandits.protocol import Message
 
@@ -24,7 +24,7 @@ def test_the_very_next_choice_rests_on_what_was_heard(name, width, schedule):
     everybody = np.arange(problem.agents)
     heard: dict[int, Message] = {}
     before, changed = None, 0
-    steps = recorded(algorithm, environment, HORIZON, network=network_of(name), ttl=TTL)
+    steps = recorded(algorithm, environment, HORIZON, network=network_of(name))
     for event in steps:
         for direction, message in event.crossed:
             if direction == "down" and message.arrays:

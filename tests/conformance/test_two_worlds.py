@@ -13,7 +13,6 @@ from conformance.subjects import (
     NAMES,
     SCHEDULES,
     TALKING,
-    TTL,
     about,
     home,
     network_of,
@@ -35,7 +34,6 @@ def run(name, horizon, schedule="all", packed=False):
         seed=5,
         wire=Wire(packed=packed),
         network=network_of(name),
-        ttl=TTL,
     )
 
 

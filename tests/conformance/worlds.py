@@ -7,10 +7,9 @@ it arises. Nothing here knows an algorithm; a world needs only the contract.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
-import networkx as nx
 import numpy as np
 
 from conformance.flood import Flood, Letter
@@ -18,8 +17,10 @@ from fedbandits.arrays import FloatArray, IntArray, State
 from fedbandits.carriers import Carrier, InProcess, Serialising, hold
 from fedbandits.environments import Environment, Turn
 from fedbandits.ledger import Ledger
-from fedbandits.network.relay import Relay
+from fedbandits.network.contract import Faults, Network
+from fedbandits.network.relay import relay_for
 from fedbandits.protocol import Algorithm, Inbox, Message, Problem
+from fedbandits.simulate import placed
 from fedbandits.streams import Streams
 from fedbandits.wire import Wire, sizes_of
 
@@ -35,15 +36,19 @@ class Together:
     """One population of n, in process."""
 
     def __init__(
-        self, algorithm: Algorithm, problem: Problem, seed: np.random.SeedSequence, wire: Wire, ttl: int = 1
+        self, algorithm: Algorithm, problem: Problem, seed: np.random.SeedSequence, wire: Wire
     ) -> None:
-        n = problem.agents
+        self._n = n = problem.agents
         self.agents: Any = algorithm.agents(problem, n, Streams(seed, n))
         self.server: Any = algorithm.server(problem, n)
         self.ledger = Ledger()
         self.wire = bound(wire, algorithm, problem)
         self.carrier: Carrier = InProcess(self.agents, self.ledger, self.wire)
-        self.relay = Relay(problem.network, ttl, self.ledger, self.wire) if problem.network else None
+        self.relay = (
+            relay_for(problem, Faults(), False, self.ledger, self.wire, np.random.SeedSequence(0))
+            if problem.network
+            else None
+        )
 
     def choose(self, who: IntArray, arms: FloatArray) -> IntArray:
         return self.agents.choose(who, arms)
@@ -62,20 +67,15 @@ class Together:
         return _hold(self, turn)
 
     def states(self) -> list[State]:
-        """The snapshot of every agent, as rows of the population's."""
-        state = self.agents.state()
-        return [{name: array[i : i + 1] for name, array in state.items()} for i in range(self._n)]
-
-    @property
-    def _n(self) -> int:
-        return len(self.agents.calling())
+        """Every agent's share of the population's snapshot."""
+        return [self.agents.share(i) for i in range(self._n)]
 
 
 class Apart:
     """n populations of one, each with the random stream of its own identity; only bytes pass between them."""
 
     def __init__(
-        self, algorithm: Algorithm, problem: Problem, seed: np.random.SeedSequence, wire: Wire, ttl: int = 1
+        self, algorithm: Algorithm, problem: Problem, seed: np.random.SeedSequence, wire: Wire
     ) -> None:
         n = problem.agents
         self.agents: list[Any] = [
@@ -85,7 +85,7 @@ class Apart:
         self.ledger = Ledger()
         self.wire = bound(wire, algorithm, problem)
         self.carrier = Serialising(self.agents, self.ledger, self.wire)
-        self.flood: Flood[bytes] | None = Flood(problem.network, ttl) if problem.network else None
+        self.flood: Flood[bytes] | None = Flood(problem.network, problem.ttl) if problem.network else None
         self.bytes_crossed = 0
 
     def choose(self, who: IntArray, arms: FloatArray) -> IntArray:
@@ -112,7 +112,7 @@ class Apart:
         return self.carrier.bytes_seen + self.bytes_crossed
 
     def states(self) -> list[State]:
-        return [agent.state() for agent in self.agents]
+        return [agent.share(0) for agent in self.agents]
 
     def _gossip(self, flood: Flood[bytes], who: IntArray, step: int) -> None:
         said = {}
@@ -175,15 +175,14 @@ def two_worlds(
     seed: int = 0,
     *,
     wire: Wire | None = None,
-    network: nx.Graph | None = None,
-    ttl: int = 1,
+    network: Network | None = None,
 ) -> Iterator[Step]:
     """Drive both worlds through one run, each on its own choices, and yield after every step."""
     world_seed, agent_seed = np.random.SeedSequence(seed).spawn(2)
     world = environment.world(horizon, world_seed)
-    problem = replace(world.problem, network=network)
-    together = Together(algorithm, problem, agent_seed, wire or Wire(), ttl)
-    apart = Apart(algorithm, problem, agent_seed, wire or Wire(), ttl)
+    problem = placed(world.problem, algorithm, network)
+    together = Together(algorithm, problem, agent_seed, wire or Wire())
+    apart = Apart(algorithm, problem, agent_seed, wire or Wire())
     for step in range(horizon):
         turn = world.turn(step)
         picks, callers = [], []
@@ -235,8 +234,7 @@ def recorded(
     seed: int = 0,
     *,
     wire: Wire | None = None,
-    network: nx.Graph | None = None,
-    ttl: int = 1,
+    network: Network | None = None,
     marked: bool = False,
 ) -> Iterator[Event]:
     """Drive one in-process population and yield, after every step, what happened and what crossed to and from the
@@ -245,8 +243,8 @@ def recorded(
     marks = np.random.default_rng(seed)
     world_seed, agent_seed = np.random.SeedSequence(seed).spawn(2)
     world = environment.world(horizon, world_seed)
-    problem = replace(world.problem, network=network)
-    side = Together(algorithm, problem, agent_seed, wire or Wire(), ttl)
+    problem = placed(world.problem, algorithm, network)
+    side = Together(algorithm, problem, agent_seed, wire or Wire())
     carrier = side.carrier = Recording(side.agents, side.ledger, side.wire)
     for step in range(horizon):
         turn = world.turn(step)

@@ -52,3 +52,10 @@ def pairs_by_distance(graph: nx.Graph[int], radius: int) -> list[Pairs]:
         found.append(Pairs(origin.astype(np.int64), to.astype(np.int64)))
         seen = sparse.csr_array((seen + frontier).sign())
     return found
+
+
+def diameter(graph: nx.Graph[int]) -> int:
+    """The largest hop distance; of a graph that is not connected, the largest within a component."""
+    links = adjacency(graph)
+    lengths = sparse.csgraph.shortest_path(links, method="D", unweighted=True)
+    return int(lengths[np.isfinite(lengths)].max())

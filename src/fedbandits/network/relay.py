@@ -13,10 +13,11 @@ from collections.abc import Mapping
 import networkx as nx
 import numpy as np
 
-from fedbandits.arrays import Array, IntArray, State
+from fedbandits.arrays import Array, BoolArray, IntArray, State
 from fedbandits.ledger import Ledger
 from fedbandits.network.hops import adjacency, pairs_by_distance
-from fedbandits.protocol import Inbox, Message, Peers
+from fedbandits.network.contract import Faults
+from fedbandits.protocol import Inbox, Message, Peers, Problem
 from fedbandits.wire import Wire
 
 
@@ -37,7 +38,7 @@ class Relay:
         ]
         self._flight: list[tuple[int, Message]] = []
 
-    def round(self, peers: Peers, who: IntArray, step: int) -> None:
+    def round(self, peers: Peers, who: IntArray, step: int, reachable: BoolArray | None = None) -> None:
         """Let the agents in `who` speak, move everything one hop, and deliver."""
         if not self._links:
             return
@@ -103,3 +104,11 @@ def _pop(state: State, name: str) -> Array:
     if name not in state:
         raise ValueError(f"the snapshot lacks {name}")
     return state.pop(name)
+
+
+def relay_for(
+    problem: Problem, faults: Faults, absences: bool, ledger: Ledger, wire: Wire, seed: np.random.SeedSequence
+) -> Relay:
+    """The relay for the network of `problem` under `faults`; `absences`: whether agents may be out of reach."""
+    assert problem.network is not None
+    return Relay(problem.network, problem.ttl, ledger, wire)
