@@ -258,3 +258,38 @@ def test_numbers_are_readable():
         "0.0123",
         "-inf",
     ]
+
+
+class TestTheory:
+    """Regret held against what theory says of it."""
+
+    def test_regret_within_its_bounds(self):
+        frame = rows("a", 10 + noise(0)).assign(upper_bound=40.0, lower_bound=5.0)
+        upper = {"kind": "between", "metric": "regret_per_upper_bound", "of": "a", "high": 1.0}
+        lower = {"kind": "between", "metric": "regret_per_lower_bound", "of": "a", "low": 1.0}
+        assert verdict(frame, **upper).verdict == "holds"
+        assert verdict(frame, **upper).details["mean"]["mean"] == pytest.approx(0.25, abs=0.05)
+        assert verdict(frame, **lower).verdict == "holds"
+        assert verdict(frame.assign(upper_bound=5.0), **upper).verdict == "fails"
+
+    def test_without_a_bound_nothing_is_decided(self):
+        frame = rows("a", 10 + noise(0)).assign(upper_bound=np.nan)
+        found = verdict(frame, kind="between", metric="regret_per_upper_bound", of="a", high=1.0)
+        assert found.verdict == "undecided"
+
+    def test_privacy_is_measured(self):
+        frame = rows("a", 10 + noise(0)).assign(epsilon=1.5)
+        assert verdict(frame, kind="between", metric="epsilon", of="a", low=1.5, high=1.5).verdict == "holds"
+        assert all(known_metric(name) for name in ("epsilon", "upper_bound", "regret_per_lower_bound"))
+
+
+def test_names_come_in_the_order_of_the_run_and_numbers_ascending():
+    names = pd.concat(
+        [rows("a", level + noise(0), network=name) for name, level in (("star", 1), ("line", 5), ("x", 9))]
+    )
+    claim = {"kind": "monotone", "metric": "regret", "of": "a", "direction": "rises"}
+    assert verdict(names, along="network", **claim).verdict == "holds"
+    mixed = pd.concat([rows("a", level + noise(0), ttl=ttl) for ttl, level in ((2, 1), (1, 5), ("diameter", 9))])
+    found = verdict(mixed, along="ttl", **claim)
+    assert found.verdict == "holds"
+    assert list(found.details["levels"]) == ["ttl=2", "ttl=1", "ttl=diameter"]

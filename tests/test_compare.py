@@ -1,13 +1,17 @@
 """Comparisons: tidy, paired, the same however many jobs share the work."""
 
+import networkx as nx
 import numpy as np
 import pytest
 
 import fedbandits as fb
+from conformance.gossip import GossipLinUCB
 from fedbandits.compare import comparison
+from fedbandits.network.contract import Given
 from fedbandits.results import Results
 
 ENV = fb.environments.Linear(clients=3, dim=4, arms=5, pool=20)
+RING = Given.of(nx.cycle_graph(3), ttl=2)
 BOTH = {"dis": fb.algorithms.DisLinUCB(threshold=1.0), "alone": fb.algorithms.IndependentLinUCB()}
 
 
@@ -46,8 +50,9 @@ def test_same_seed_same_world_for_every_algorithm():
 
 
 def test_two_jobs_give_the_same_bits_as_one():
-    one = fb.compare(BOTH, ENV, horizon=60, seeds=2)
-    two = fb.compare(BOTH, ENV, horizon=60, seeds=2, jobs=2)
+    three = {**BOTH, "gossip": GossipLinUCB()}
+    one = fb.compare(three, ENV, horizon=60, seeds=2, network=RING)
+    two = fb.compare(three, ENV, horizon=60, seeds=2, network=RING, jobs=2)
     assert one.drop(columns="seconds").equals(two.drop(columns="seconds"))
 
 
@@ -119,3 +124,39 @@ def test_bad_input_is_named_before_anything_is_written(changes, match, tmp_path)
     with pytest.raises(fb.ConfigError, match=match):
         fb.compare(**given)
     assert not (tmp_path / "out").exists()
+
+
+def test_everybody_runs_on_the_network_and_those_with_a_server_ignore_it():
+    results = comparison({"gossip": GossipLinUCB(), **BOTH}, ENV, 40, seeds=2, network=RING, points=None)
+    plain = fb.compare(BOTH, ENV, 40, seeds=2, points=None)
+    assert results.settings["network"]["ttl"] == 2
+    for label in BOTH:
+        own, alone = (frame[frame["algorithm"] == label] for frame in (results.frame, plain))
+        np.testing.assert_array_equal(own["regret"], alone["regret"])
+    gossip = results.frame[(results.frame["algorithm"] == "gossip") & (results.frame["seed"] == 1)]
+    trace = fb.simulate(GossipLinUCB(), ENV, 40, seed=1, network=RING)
+    np.testing.assert_array_equal(gossip["regret"], trace.regret)
+    assert gossip["peer_messages"].iloc[-1] == trace.peerlink.messages[-1] > 0
+
+
+def test_a_bare_graph_is_a_network_of_one_hop():
+    bare = fb.compare({"gossip": GossipLinUCB()}, ENV, 30, seeds=1, network=nx.cycle_graph(3))
+    same = fb.compare({"gossip": GossipLinUCB()}, ENV, 30, seeds=1, network=Given.of(nx.cycle_graph(3), ttl=1))
+    assert bare.drop(columns="seconds").equals(same.drop(columns="seconds"))
+
+
+def test_who_needs_a_network_is_told_before_anything_is_written(tmp_path):
+    with pytest.raises(fb.ConfigError, match=r"^peers: sample-gossip talks on a graph: give a network"):
+        fb.compare({**BOTH, "peers": GossipLinUCB()}, ENV, 10, seeds=1, out=tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+    with pytest.raises(fb.ConfigError, match="peers, seed 0: network: must have one node for each of 3 agents"):
+        fb.compare({"peers": GossipLinUCB()}, ENV, 10, seeds=1, network=nx.path_graph(4))
+
+
+def test_networked_results_come_back_from_disk_as_they_were(tmp_path):
+    fresh = comparison({"gossip": GossipLinUCB()}, ENV, 20, seeds=2, network=RING, out=tmp_path / "out")
+    loaded = Results.load(tmp_path / "out")
+    assert loaded.frame.equals(fresh.frame)
+    assert loaded.settings == fresh.settings
+    again = comparison({"gossip": GossipLinUCB()}, ENV, 20, seeds=2, network=RING, out=tmp_path / "out")
+    assert again.frame.equals(fresh.frame)

@@ -7,6 +7,7 @@ import sys
 from dataclasses import dataclass
 from typing import ClassVar
 
+import networkx as nx
 import numpy as np
 import pytest
 from threadpoolctl import threadpool_info
@@ -15,7 +16,8 @@ import fedbandits as fb
 from fedbandits.algorithms import Random
 from fedbandits.algorithms.random import RandomAgents
 from fedbandits.compare import run_tasks
-from fedbandits.engines import InProcess, Processes, Task, TaskError
+from fedbandits.engines import InProcess, Processes, Task, TaskError, _conditions, _small
+from fedbandits.network.contract import Given
 
 ENV = fb.environments.Linear(clients=2, dim=3, arms=4)
 
@@ -131,3 +133,27 @@ def test_ray_error_names_the_task():
     unfit = {"am": fb.algorithms.AsyncLinUCBAM()}
     with pytest.raises(fb.ConfigError, match=r"^am, seed 0: async-linucb-am: shared: must lie in"):
         fb.compare(unfit, ENV, horizon=10, seeds=1, engine="ray")
+
+
+def test_kernels_are_compiled_on_a_small_graph_under_the_same_conditions():
+    large = fb.environments.Linear(clients=50, dim=3, arms=4)
+    network = Given.of(nx.cycle_graph(50), ttl="diameter", loss=0.2, delay=1.0, delay_max=3)
+    environment, small = _small(large, network)
+    assert environment.clients == small.graph(2, np.random.SeedSequence(0)).number_of_nodes() == 2
+    assert (small.ttl, small.faults) == ("diameter", network.faults)
+    assert _small(large, None)[1] is None
+
+    class Fixed:
+        clients = None
+
+    unchanged = _small(Fixed(), network)
+    assert unchanged[1] is network
+
+
+def test_conditions_tell_sorts_of_faults_apart_and_not_their_degree():
+    def of(**faults):
+        return _conditions(Given.of(nx.path_graph(2), **faults))
+
+    assert of(loss=0.1) == of(loss=0.3) != of()
+    assert of(contamination=0.1) != of(contamination=0.1, outliers="cauchy")
+    assert _conditions(None) is None

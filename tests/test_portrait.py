@@ -1,5 +1,6 @@
 """Portraits: what servers show, what is kept of it, and what it got wrong."""
 
+import networkx as nx
 import numpy as np
 import pytest
 
@@ -7,7 +8,7 @@ import fedbandits as fb
 from fedbandits import portrait
 from fedbandits.algorithms import ALGORITHMS
 from fedbandits.compare import comparison
-from fedbandits.portrait import OMITTED, TRUTH, Mistakes, bounded, from_bytes, mistakes, to_bytes
+from fedbandits.portrait import EDGES, KNOWN, OMITTED, TRUTH, Mistakes, bounded, from_bytes, links, mistakes, to_bytes
 from fedbandits.results import Results
 from fedbandits.simulate import Simulation
 
@@ -92,3 +93,17 @@ def test_results_hold_portraits_and_the_store_keeps_them(tmp_path):
         assert set(one.arrays) == {"graph", TRUTH} == set(other.arrays)
         for name in one.arrays:
             np.testing.assert_array_equal(one.arrays[name], other.arrays[name])
+
+
+def test_links_are_each_pair_once():
+    graph = nx.Graph([(3, 1), (1, 3), (2, 2), (0, 3)])
+    assert links(graph).tolist() == [[0, 3], [1, 3]]
+    assert links(nx.empty_graph(4)).shape == (0, 2)
+    assert links(nx.empty_graph(4)).dtype == np.int64
+
+
+def test_too_many_links_are_left_out_but_not_what_agents_know():
+    many = np.zeros((portrait.LARGEST // 2 + 1, 2), dtype=np.int64)
+    kept = bounded({EDGES: many, KNOWN: np.ones(600)})
+    assert set(kept) == {KNOWN, OMITTED}
+    assert bounded({EDGES: many[1:]}).keys() == {EDGES}

@@ -1,16 +1,21 @@
 """The results directory: complete files only, resumed where they fit, refused where they do not."""
 
+import hashlib
 import json
 import os
 
+import networkx as nx
 import numpy as np
+import pyarrow.parquet as pq
 import pytest
 
 import fedbandits as fb
 from fedbandits.catalogue import ConfigError
 from fedbandits.engines import Task
+from fedbandits.network.contract import Given
 from fedbandits.results import Results
-from fedbandits.store import Store, fingerprint, plain, read_record
+from fedbandits.store import Store, describe, fingerprint, plain, read_record
+from fedbandits.trace import ADDED
 
 ENV = fb.environments.Linear(clients=3, dim=2, arms=3)
 ALGORITHMS = {"dis": fb.algorithms.DisLinUCB(threshold=1.0), "Random / other": fb.algorithms.Random()}
@@ -123,8 +128,51 @@ def test_fingerprint_depends_on_everything_that_matters_and_nothing_else():
         {"horizon": 6},
         {"seed": 1},
         {"points": None},
+        {"network": Given.of(nx.path_graph(3))},
+        {"theory": True},
     ):
         assert fingerprint(Task(**{**base, **change})) != same
+
+
+def test_fingerprint_without_a_network_is_what_it_was_before_there_were_any():
+    basis = {
+        "version": fb.__version__,
+        "algorithm": describe(ALGORITHMS["dis"]),
+        "environment": describe(ENV),
+        "horizon": 5,
+        "seed": 0,
+        "points": 200,
+        "coverage": False,
+    }
+    expected = hashlib.sha256(json.dumps(basis, sort_keys=True).encode()).hexdigest()
+    assert fingerprint(Task("a", ALGORITHMS["dis"], ENV, 5, 0)) == expected
+
+
+@pytest.mark.parametrize(
+    "other", [Given.of(nx.cycle_graph(3)), Given.of(nx.path_graph(3), ttl=2), Given.of(nx.path_graph(3), loss=0.1)]
+)
+def test_other_networks_have_other_fingerprints_and_directories(tmp_path, other):
+    path = Given.of(nx.path_graph(3))
+    task = {"label": "a", "algorithm": ALGORITHMS["dis"], "environment": ENV, "horizon": 5, "seed": 0}
+    assert fingerprint(Task(**task, network=path)) == fingerprint(Task(**task, network=Given.of(nx.path_graph(3))))
+    assert fingerprint(Task(**task, network=path)) != fingerprint(Task(**task, network=other))
+    run(tmp_path / "out", seeds=1, network=path)
+    with pytest.raises(ConfigError, match=r"network\.(edges|ttl|loss): .* there, .* now"):
+        run(tmp_path / "out", seeds=1, network=other)
+    with pytest.raises(ConfigError, match=r"network: \{.* there, nothing now"):
+        run(tmp_path / "out", seeds=1)
+
+
+def test_frames_of_earlier_versions_still_load(tmp_path):
+    whole = run(tmp_path / "out", seeds=1)
+    for path in (tmp_path / "out" / "runs").iterdir():
+        table = pq.read_table(path)
+        pq.write_table(table.drop_columns(list(ADDED)), path)
+    loaded = Results.load(tmp_path / "out")
+    assert loaded.frame[list(ADDED)].isna().all(axis=None)
+    assert loaded.frame["regret"].equals(whole["regret"])
+    assert loaded.summary()["epsilon"].isna().all()
+    assert run(tmp_path / "out", seeds=1)["seconds"].equals(whole["seconds"])  # and nothing was run again
 
 
 @pytest.mark.parametrize("content", ["{", "[]", "{}"])

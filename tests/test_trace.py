@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 
 import fedbandits as fb
 from fedbandits.ledger import DIRECTIONS, UNITS
-from fedbandits.trace import Trace
+from fedbandits.trace import ADDED, Trace, completed
 
 
-def trace_of(horizon):
+def trace_of(horizon, **more):
     steps = np.arange(1, horizon + 1)
     weights = np.arange(1, 13).reshape(3, 4)
     return Trace(
@@ -24,6 +24,7 @@ def trace_of(horizon):
         syncs=steps // 3,
         counts=steps[:, None, None] * weights,
         seconds=0.5,
+        **more,
     )
 
 
@@ -79,3 +80,39 @@ def test_everything_counted_is_cumulative():
     assert trace.counts.shape == (40, 3, 4)
     assert trace.seconds > 0
     assert trace.decisions_per_second > 0
+
+
+def test_privacy_and_bounds_are_columns():
+    told = trace_of(6, epsilon=np.array([0.0, 0.5, 0.5, 1.0, 1.0, 1.5]), bounds={"upper": 40.0})
+    frame = told.frame(3)
+    assert frame["step"].tolist() == [2, 4, 6]
+    assert frame["epsilon"].tolist() == [0.5, 1.0, 1.5]
+    assert frame["upper_bound"].tolist() == [40.0] * 3
+    assert frame["lower_bound"].isna().all()
+
+
+def test_what_is_not_known_is_nan():
+    frame = trace_of(3).frame()
+    assert trace_of(3).privacy is None
+    for name in ("epsilon", "upper_bound", "lower_bound", "coverage"):
+        assert frame[name].isna().all()
+        assert frame[name].dtype == np.float64
+
+
+def test_a_bound_is_upper_or_lower():
+    with pytest.raises(ValueError, match="bounds: uper is none of upper, lower"):
+        trace_of(3, bounds={"uper": 1.0})
+
+
+def test_old_frames_are_completed_and_new_ones_left_alone():
+    new = trace_of(4, epsilon=np.arange(4.0)).frame()
+    assert completed(new).equals(new)
+    old = completed(new.drop(columns=list(ADDED)))
+    assert set(old) == set(new)
+    assert old[list(ADDED)].isna().all(axis=None)
+
+
+def test_bounds_that_say_nothing_are_no_numbers():
+    frame = trace_of(3, bounds={"upper": np.inf, "lower": 0.0}).frame()
+    assert frame["upper_bound"].isna().all()
+    assert frame["lower_bound"].isna().all()

@@ -8,7 +8,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from fedbandits import algorithms, environments
+    from fedbandits import algorithms, environments, network, privacy
     from fedbandits.catalogue import ConfigError
     from fedbandits.compare import compare, comparison
     from fedbandits.protocol import Message, Problem
@@ -31,6 +31,8 @@ __all__ = [
     "compare",
     "comparison",
     "environments",
+    "network",
+    "privacy",
     "simulate",
 ]
 

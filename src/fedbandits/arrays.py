@@ -65,6 +65,8 @@ def check_feedback(who: IntArray, arms: FloatArray, picks: IntArray, rewards: Fl
 
 def check_finite(name: str, who: IntArray, rows: FloatArray) -> None:
     """Every number of `rows` (w, ...), one row per agent in `who`, is finite."""
+    if len(rows) and rows.strides[0] == 0:  # one row, shown to all
+        who, rows = who[:1], rows[:1]
     finite = np.isfinite(rows)
     if not finite.all():
         guilty = who[~finite.reshape(len(who), -1).all(axis=1)]

@@ -29,6 +29,9 @@ METRICS = (
     "reward",
     "normalised_reward",
     "coverage",
+    "epsilon",
+    "upper_bound",
+    "lower_bound",
     "decisions",
     "syncs",
     "messages",
@@ -37,9 +40,15 @@ METRICS = (
     *(f"{way}_{unit}" for way in DIRECTIONS for unit in UNITS),
     "seconds",
 )
-"""What is measured at the end of a run; each also divided by another column, as METRIC_per_client or _per_decision."""
+"""What is measured at the end of a run, and the bounds that theory sets to its regret; each also divided by another
+column, as METRIC_per_client, _per_decision, _per_upper_bound or _per_lower_bound."""
 
-_DIVISORS = {"_per_client": "clients", "_per_decision": "decisions"}
+_DIVISORS = {
+    "_per_client": "clients",
+    "_per_decision": "decisions",
+    "_per_upper_bound": "upper_bound",
+    "_per_lower_bound": "lower_bound",
+}
 _CONFIDENCE = 0.95
 _FEWEST_SEEDS = 3
 
@@ -419,10 +428,15 @@ def paired(columns: Iterable[pd.Series]) -> FloatArray:
 
 
 def along_column(rows: pd.DataFrame, column: str, metric: str) -> tuple[list[Any], FloatArray]:
-    """Values of `column`, ascending, and the metric (seeds, values) under those seeds that have all of them."""
+    """Values of `column` and the metric (seeds, values) under those seeds that have all of them.
+
+    Numbers come in ascending order; names, which have none, in the order in which they were run.
+    """
     if rows.duplicated(["seed", column]).any():
         raise ConfigError(f"claim along {column!r}: several sweep points share one value of it; narrow them with `at`")
     table = rows.assign(measured=measure(rows, metric)).pivot(index="seed", columns=column, values="measured")
+    if not pd.api.types.is_numeric_dtype(rows[column]):
+        table = table[list(pd.unique(rows[column]))]
     table = table.dropna(axis=0)
     return list(table.columns), table.to_numpy(dtype=np.float64)
 

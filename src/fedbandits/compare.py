@@ -6,16 +6,20 @@ import os
 from collections.abc import Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
 from fedbandits.catalogue import ConfigError
 from fedbandits.engines import Engine, Run, Task, Unwatched, Watcher, engine_named
 from fedbandits.environments.contract import Environment
+from fedbandits.network.contract import Network, as_network
 from fedbandits.protocol import Algorithm
 from fedbandits.results import Results
 from fedbandits.store import Store, describe, plain
+
+if TYPE_CHECKING:
+    import networkx as nx
 
 Path = str | os.PathLike[str]
 
@@ -27,6 +31,7 @@ def compare(
     seeds: int | Sequence[int],
     jobs: int = 1,
     *,
+    network: Network | nx.Graph[int] | None = None,
     engine: str = "local",
     points: int | None = 200,
     out: Path | None = None,
@@ -36,6 +41,7 @@ def compare(
 
     One row per (algorithm, seed, step): algorithm, seed, clients, the columns of `Trace.frame`, seconds. `seeds=10`
     means 0..9. All algorithms meet the same seeds, hence the same arms and noise: differences within a seed are paired.
+    `network` is what agents without a server talk on, as in `simulate`; under one seed all algorithms have one graph.
     `points` thins each run to that many evenly spaced steps, None keeps all. `jobs` simulations run side by side, and
     the result does not depend on how many. With `out`, results are written there as they finish, and what is already
     there is not run again. A script that uses several jobs needs `if __name__ == "__main__":`.
@@ -48,7 +54,16 @@ def compare(
     (60, ['algorithm', 'seed', 'clients', 'step', 'decisions'])
     """
     return comparison(
-        algorithms, environment, horizon, seeds, jobs, engine=engine, points=points, out=out, progress=progress
+        algorithms,
+        environment,
+        horizon,
+        seeds,
+        jobs,
+        network=network,
+        engine=engine,
+        points=points,
+        out=out,
+        progress=progress,
     ).frame
 
 
@@ -59,15 +74,18 @@ def comparison(
     seeds: int | Sequence[int],
     jobs: int = 1,
     *,
+    network: Network | nx.Graph[int] | None = None,
     engine: str = "local",
     points: int | None = 200,
     out: Path | None = None,
     progress: Watcher | None = None,
 ) -> Results:
     """`compare`, with everything a table or report wants to know."""
-    cases = [Case(label, algorithm, environment, horizon) for label, algorithm in algorithms.items()]
+    place = None if network is None else as_network(network)
+    cases = [Case(label, algorithm, environment, horizon, network=place) for label, algorithm in algorithms.items()]
     identity = {
         "environment": describe(environment),
+        **({} if place is None else {"network": describe(place)}),
         "algorithms": {label: describe(algorithm) for label, algorithm in algorithms.items()},
         "run": {"horizon": horizon, "points": points},
     }
@@ -84,6 +102,7 @@ class Case:
     environment: Environment
     horizon: int
     point: Mapping[str, Any] = field(default_factory=dict)
+    network: Network | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,6 +117,8 @@ class Study:
     """Steps kept of each run."""
     coverage: bool = False
     """Whether confidence ellipsoids are checked."""
+    theory: bool = False
+    """Whether what theory says of the regret is evaluated."""
     identity: Mapping[str, Any]
     """What the results depend on, for people to read and for `Store` to compare."""
     sweep: Sequence[str] = ()
@@ -122,6 +143,13 @@ def run_study(
         raise ConfigError("algorithms: none given; name at least one")
     if min(case.horizon for case in study.cases) < 1:
         raise ConfigError("horizon: must be at least 1")
+    for case in study.cases:
+        name = case.algorithm.about.name
+        if case.network is None and case.algorithm.about.topology == "graph":
+            raise ConfigError(
+                f"{name if case.label == name else f'{case.label}: {name}'} talks on a graph: give a network, by "
+                "network= or, on the command line, by -n NAME"
+            )
     if study.points is not None and study.points < 1:
         raise ConfigError(f"points: must be at least 1, or None for every step (got {study.points})")
     settings = {
@@ -145,6 +173,8 @@ def run_study(
             case.point,
             study.points,
             study.coverage,
+            case.network,
+            study.theory,
         )
         for seed in chosen
         for case in study.cases

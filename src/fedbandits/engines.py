@@ -16,17 +16,19 @@ import traceback
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, fields, replace
 from multiprocessing.connection import Connection
 from types import ModuleType
 from typing import Any, Protocol
 
+import networkx as nx
 import pandas as pd
 from threadpoolctl import threadpool_limits
 
 from fedbandits.arrays import FloatArray, State
 from fedbandits.catalogue import ConfigError
 from fedbandits.environments.contract import Environment
+from fedbandits.network.contract import Given, Network
 from fedbandits.portrait import bounded
 from fedbandits.protocol import Algorithm
 from fedbandits.simulate import Progress, simulate
@@ -65,6 +67,10 @@ class Task:
     """How many evenly spaced steps the result keeps; None keeps every step."""
     coverage: bool = False
     """Whether to check confidence ellipsoids against the truth."""
+    network: Network | None = None
+    """The graph on which agents without a server talk."""
+    theory: bool = False
+    """Whether to evaluate what theory says of the regret."""
 
     def __str__(self) -> str:
         where = ", ".join(f"{name}={value}" for name, value in self.point.items())
@@ -312,7 +318,14 @@ class Failure:
 def _simulate(task: Task, progress: Progress | None) -> Run:
     _compile_kernels(task)
     trace = simulate(
-        task.algorithm, task.environment, task.horizon, task.seed, coverage=task.coverage, progress=progress
+        task.algorithm,
+        task.environment,
+        task.horizon,
+        task.seed,
+        network=task.network,
+        coverage=task.coverage,
+        theory=task.theory,
+        progress=progress,
     )
     return Run(trace.frame(task.points), trace.regret_by_client, trace.seconds, bounded(trace.portrait))
 
@@ -429,7 +442,7 @@ def _surroundings_of_workers() -> Iterator[None]:
                 os.environ[name] = value
 
 
-_compiled: set[tuple[type, type]] = set()
+_compiled: set[tuple[object, ...]] = set()
 
 
 def _compile_kernels(task: Task) -> None:
@@ -437,14 +450,32 @@ def _compile_kernels(task: Task) -> None:
 
     What it compiles is then in numba's cache for other processes, and compiling and loading are no part of `seconds`.
     """
-    kind = (type(task.algorithm), type(task.environment))
+    kind = (type(task.algorithm), type(task.environment), _conditions(task.network))
     if kind not in _compiled:
         _compiled.add(kind)
         # an error is for the real run to report
         with suppress(Exception):
-            simulate(task.algorithm, _small(task.environment), min(task.horizon, 64), task.seed)
+            environment, network = _small(task.environment, task.network)
+            simulate(task.algorithm, environment, min(task.horizon, 64), task.seed, network=network)
 
 
-def _small(environment: Environment) -> Environment:
+def _conditions(network: Network | None) -> tuple[object, ...] | None:
+    """Which faults there are, of which sort, but not how many: as much of a network as kernels may depend on."""
+    if network is None:
+        return None
+    values = asdict(network.faults).values()
+    return tuple(value if isinstance(value, str) else value > 0 for value in values)
+
+
+def _small(environment: Environment, network: Network | None) -> tuple[Environment, Network | None]:
+    """The same for two clients: another graph, since networks differ in how few nodes they have, but what befalls
+    messages on it stays as it is. Where the number of clients cannot be chosen, nothing is changed.
+    """
     clients = getattr(environment, "clients", None)
-    return replace(environment, clients=min(2, clients)) if isinstance(clients, int) else environment  # type: ignore[type-var]
+    if not isinstance(clients, int):
+        return environment, network
+    few = min(2, clients)
+    if network is not None:
+        conditions = {item.name: getattr(network, item.name) for item in fields(Network)}
+        network = Given.of(nx.path_graph(few), **conditions)
+    return replace(environment, clients=few), network  # type: ignore[type-var]

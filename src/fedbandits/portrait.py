@@ -3,6 +3,9 @@
 - ``graph`` (n, n) bool: which pairs of agents are taken to be alike;
 - ``clusters`` (m, n) bool: who belongs to which cluster; clusters may overlap;
 - ``truth.clusters`` (n,) int: the cluster each agent really belongs to, where the world has clusters;
+- ``network.edges`` (E, 2) int64: the links of the graph that agents talk on, each once, as pairs of agents;
+- ``network.known`` (n,) float64: how much each agent knows, as the number of samples that it acts on;
+- ``network.leaders`` (n,) int64: the agent that each one follows, leaders themselves; where there are leaders;
 - ``omitted`` (k,) str: names of arrays that were too large to be kept.
 """
 
@@ -11,16 +14,22 @@ from __future__ import annotations
 import io
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from fedbandits.arrays import Array, BoolArray, IntArray, State
 
+if TYPE_CHECKING:
+    import networkx as nx
+
 TRUTH = "truth.clusters"
+EDGES = "network.edges"
+KNOWN = "network.known"
+LEADERS = "network.leaders"
 OMITTED = "omitted"
 LARGEST = 500 * 500
-"""Entries of the largest array kept of a run: the graph of 500 agents."""
+"""Entries of the largest array kept of a run: the graph of 500 agents, or 125,000 links."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -49,6 +58,17 @@ def mistakes(graph: BoolArray, truth: IntArray) -> Mistakes:
     found, alike = graph[pairs], (truth[:, None] == truth[None, :])[pairs]
     joined, separated = int((found & ~alike).sum()), int((~found & alike).sum())
     return Mistakes(joined, separated, int((~alike).sum()), int(alike.sum()))
+
+
+def links(graph: nx.Graph[int]) -> IntArray:
+    """``network.edges`` of `graph`: (E, 2) pairs of different nodes, smaller one first, in order.
+
+    >>> import networkx as nx
+    >>> links(nx.Graph([(2, 1), (1, 1), (0, 2)])).tolist()
+    [[0, 2], [1, 2]]
+    """
+    pairs = np.array(sorted((min(u, v), max(u, v)) for u, v in graph.edges if u != v), dtype=np.int64)
+    return pairs.reshape(-1, 2)
 
 
 def bounded(portrait: Mapping[str, Array]) -> State:

@@ -47,8 +47,10 @@ class Message:
 class Inbox:
     """What a relay delivers in one round: letter e is row `row[e]` of `said`, handed to agent `to[e]`.
 
-    `said` holds every distinct message once, however many agents receive it; `said.who` are the
-    origins and `born` (rows,) the rounds in which they spoke. Letters come newest first, then by origin.
+    `said` holds every distinct message once, however many agents receive it (where a network changes messages on their
+    way, receivers may hold different ones of one origin and round); `said.who` are the origins and `born` (rows,) the
+    rounds in which they spoke. Letters are sorted by receiver, and for each receiver newest first, then by origin.
+    `to` and `row` may be shared between rounds: they cannot be written to.
     """
 
     said: Message
@@ -93,6 +95,8 @@ class Problem:
     """Which agents are alike, for oracles alone: everybody else has to find out."""
     moment: Moment | None = None
     """How heavy the tails of rewards are; None: sub-Gaussian, as `noise` says."""
+    contamination: float = 0.0
+    """The largest share of rewards, told by others or observed, that may be anything at all."""
     range: tuple[float, float] | None = None
     """The interval in which all rewards lie; None: no such bound is known."""
     network: nx.Graph[int] | None = None
@@ -161,7 +165,7 @@ class Server(Protocol):
 
 @runtime_checkable
 class Portrayed(Protocol):
-    """A server that can show people what it has found out about its agents."""
+    """A server or a population that can show people what it has found out."""
 
     def portrait(self) -> State:
         """Named arrays to look at, such as ``graph`` (n, n) and ``clusters`` (m, n); see `portrait`. Copies."""
@@ -177,3 +181,19 @@ class Algorithm(Protocol):
 
     def server(self, problem: Problem, n: int) -> Server | None:
         """Their server; None where agents talk to nobody, or to each other."""
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """What theory says of the group regret at the horizon on one instance; `inf` and 0 where it says nothing."""
+
+    upper: float
+    lower: float
+
+
+@runtime_checkable
+class Bounded(Protocol):
+    """An algorithm of whose regret theory says something on K arms with known means."""
+
+    def bounds(self, problem: Problem, means: FloatArray) -> Bounds:
+        """The theorems' expressions on the instance with the given `means` (K,)."""

@@ -29,6 +29,9 @@ _SUMMARISED = (
     "up_bytes",
     "down_bytes",
     "peer_bytes",
+    "epsilon",
+    "upper_bound",
+    "lower_bound",
 )
 
 

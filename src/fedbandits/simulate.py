@@ -13,15 +13,26 @@ from threadpoolctl import threadpool_limits
 from fedbandits.arrays import Array, BoolArray, FloatArray, State
 from fedbandits.carriers import InProcess, hold
 from fedbandits.catalogue import ConfigError
-from fedbandits.environments.contract import Drifting, Environment, Parametric
+from fedbandits.environments.contract import Armed, Drifting, Environment, Parametric
 from fedbandits.ledger import DIRECTIONS, UNITS, Ledger
 from fedbandits.network.contract import as_network
 from fedbandits.network.relay import Relay, relay_for
-from fedbandits.portrait import TRUTH
-from fedbandits.protocol import Agents, Algorithm, Confident, Peers, Population, Portrayed, Problem, Server
+from fedbandits.portrait import EDGES, TRUTH, links
+from fedbandits.privacy.accountant import Private
+from fedbandits.protocol import (
+    Agents,
+    Algorithm,
+    Bounded,
+    Confident,
+    Peers,
+    Population,
+    Portrayed,
+    Problem,
+    Server,
+)
 from fedbandits.state import Stateful
 from fedbandits.streams import Streams
-from fedbandits.trace import Trace
+from fedbandits.trace import Privacy, Trace
 from fedbandits.wire import Wire, sizes_of
 
 if TYPE_CHECKING:
@@ -46,6 +57,7 @@ def simulate(
     network: Network | nx.Graph[int] | None = None,
     wire: Wire | None = None,
     coverage: bool = False,
+    theory: bool = False,
     progress: Progress | None = None,
 ) -> Trace:
     """Run `algorithm` in `environment` for `horizon` steps.
@@ -54,7 +66,8 @@ def simulate(
     two algorithms under one seed face the same arms and, for the same choice, the same noise. `network` is for agents
     that talk to each other: one of `fedbandits.network`, or a networkx graph, on which messages then live for one hop.
     `wire=Wire(packed=True)` sends symmetric matrices as triangles. `coverage=True` checks now and then whether the
-    agents' confidence ellipsoids contain the truth.
+    agents' confidence ellipsoids contain the truth; `theory=True` evaluates what theory says of the regret at the
+    horizon, for algorithms of which it says anything.
 
     >>> import fedbandits as fb
     >>> env = fb.environments.Linear(clients=5, dim=4, arms=6)
@@ -62,7 +75,9 @@ def simulate(
     >>> trace.regret.shape, bool(trace.messages[-1] == trace.syncs[-1] * 2 * 5)
     ((100,), True)
     """
-    simulation = Simulation(algorithm, environment, horizon, seed, network=network, wire=wire, coverage=coverage)
+    simulation = Simulation(
+        algorithm, environment, horizon, seed, network=network, wire=wire, coverage=coverage, theory=theory
+    )
     simulation.run(progress=progress)
     return simulation.trace()
 
@@ -84,6 +99,7 @@ class Simulation(Stateful):
         "by_agent",
         "covered",
         "coverage",
+        "epsilon",
         "ledger",
     )
 
@@ -97,6 +113,7 @@ class Simulation(Stateful):
         network: Network | nx.Graph[int] | None = None,
         wire: Wire | None = None,
         coverage: bool = False,
+        theory: bool = False,
     ) -> None:
         if horizon < 1:
             raise ConfigError(f"horizon: must be at least 1 (got {horizon})")
@@ -107,17 +124,18 @@ class Simulation(Stateful):
         problem = self.world.problem
         n = problem.agents
         place = None if network is None else as_network(network)
+        if place is None and algorithm.about.topology == "graph":
+            raise ConfigError(
+                f"{algorithm.about.name} talks on a graph: give network=, one of fedbandits.network or a networkx "
+                f"graph of {n} nodes"
+            )
         problem = placed(problem, algorithm, place, graph_seed)
         self.agents = algorithm.agents(problem, n, Streams(agent_seed, n))
         self.server = algorithm.server(problem, n)
         self.ledger = Ledger()
         says = (wire or Wire()).speaking(algorithm.about.says, sizes_of(algorithm, problem))
         if isinstance(self.agents, Peers):
-            if place is None:
-                raise ConfigError(
-                    f"{algorithm.about.name} talks on a graph: give network=, one of fedbandits.network or a networkx "
-                    f"graph of {n} nodes"
-                )
+            assert place is not None, f"the topology of {algorithm.about.name} is graph"
             absences = self.world.turn(0).reachable is not None
             self._relay: Relay | None = relay_for(problem, place.faults, absences, self.ledger, says, fate_seed)
         else:
@@ -134,8 +152,13 @@ class Simulation(Stateful):
         self.by_agent = np.zeros(n)
         self.covered = np.ones(n, dtype=np.bool_)
         self.coverage = np.full(horizon, np.nan)
+        self.epsilon = np.full(horizon, np.nan)
+        self._algorithm = algorithm
+        self._problem = problem
         self._watched = coverage and isinstance(self.agents, Confident) and isinstance(self.world, Parametric)
         self._check_every = max(1, horizon // _COVERAGE_CHECKS)
+        self._theory = theory
+        self._private = isinstance(self.agents, Private)
         self._seconds = 0.0
 
     def run(self, steps: int | None = None, progress: Progress | None = None) -> None:
@@ -168,6 +191,9 @@ class Simulation(Stateful):
             seconds=self._seconds,
             coverage=self.coverage[done].copy(),
             portrait=self._portrait(),
+            epsilon=self.epsilon[done].copy(),
+            privacy=Privacy(self.agents.spent(), self.agents.delta) if isinstance(self.agents, Private) else None,
+            bounds=self._bounds(),
         )
 
     def state(self) -> State:
@@ -200,13 +226,24 @@ class Simulation(Stateful):
         super().load(held[""])
 
     def _portrait(self) -> State:
-        if not isinstance(self.server, Portrayed):
+        shown: State = {}
+        for side in (self.agents, self.server):
+            if isinstance(side, Portrayed):
+                shown |= side.portrait()
+        if isinstance(self.server, Portrayed):
+            clusters = self.world.problem.clusters
+            if isinstance(self.world, Drifting) and self.at > 0:
+                clusters = self.world.clusters_in(int(self.at) - 1)
+            shown |= {} if clusters is None else {TRUTH: np.array(clusters)}
+        if self._relay is not None and self._problem.network is not None:
+            shown[EDGES] = links(self._problem.network)
+        return shown
+
+    def _bounds(self) -> dict[str, float]:
+        if not (self._theory and isinstance(self._algorithm, Bounded) and isinstance(self.world, Armed)):
             return {}
-        clusters = self.world.problem.clusters
-        if isinstance(self.world, Drifting) and self.at > 0:
-            clusters = self.world.clusters_in(int(self.at) - 1)
-        truth = {} if clusters is None else {TRUTH: np.array(clusters)}
-        return self.server.portrait() | truth
+        bounds = self._algorithm.bounds(self._problem, self.world.means)
+        return {"upper": bounds.upper, "lower": bounds.lower}
 
     def _parts(self) -> dict[str, Population | Server | Relay]:
         """What keeps a state of its own beside the run's."""
@@ -241,6 +278,8 @@ class Simulation(Stateful):
             if (step + 1) % self._check_every == 0:
                 self.covered &= covers(cast(Confident, self.agents), cast(Parametric, self.world).theta)
             self.coverage[step] = self.covered.mean()
+        if self._private:
+            self.epsilon[step] = cast(Private, self.agents).spent().max()
         self.at[...] = step + 1
 
 
@@ -252,7 +291,12 @@ def placed(
         return problem
     graph = network.graph(problem.agents, seed or np.random.SeedSequence(0))
     life, hops = network.life(graph), algorithm.about.hops
-    return replace(problem, network=graph, ttl=life if hops is None else min(life, hops))
+    return replace(
+        problem,
+        network=graph,
+        ttl=life if hops is None else min(life, hops),
+        contamination=max(problem.contamination, network.faults.contamination * network.faults.byzantine),
+    )
 
 
 def covers(agents: Confident, theta: FloatArray) -> BoolArray:

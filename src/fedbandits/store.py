@@ -32,6 +32,7 @@ import pyarrow.parquet as pq
 from fedbandits.catalogue import ConfigError
 from fedbandits.engines import Run, Task
 from fedbandits.portrait import from_bytes, to_bytes
+from fedbandits.trace import completed
 
 _KEY = b"fedbandits"
 _SETTINGS = "settings.json"
@@ -162,7 +163,7 @@ def read_record(path: Path) -> Record:
         about = json.loads(table.schema.metadata[_KEY])
         regret = np.frombuffer(base64.b64decode(about["regret_by_client"]), dtype="<f8").astype(np.float64)
         portrait = from_bytes(base64.b64decode(about.get("portrait", "")))
-        run = Run(table.to_pandas(), regret, about["seconds"], portrait)
+        run = Run(completed(table.to_pandas()), regret, about["seconds"], portrait)
         point = {name: _unplain(value) for name, value in about["point"].items()}
         return Record(about["label"], point, about["seed"], about["fingerprint"], run)
     except (OSError, ValueError, KeyError, TypeError, zipfile.BadZipFile, pa.ArrowException) as error:
@@ -182,11 +183,16 @@ def fingerprint(task: Task) -> str:
         "points": task.points,
         "coverage": task.coverage,
     }
+    # only what is there, so that results from before there were networks and bounds are still known
+    if task.network is not None:
+        basis["network"] = describe(task.network)
+    if task.theory:
+        basis["theory"] = True
     return hashlib.sha256(json.dumps(basis, sort_keys=True).encode()).hexdigest()
 
 
 def describe(thing: Any) -> dict[str, Any]:
-    """Public name and parameters of an algorithm or environment, as plain values."""
+    """Public name and parameters of an algorithm, environment or network, as plain values."""
     if not dataclasses.is_dataclass(thing):
         raise ConfigError(
             f"{type(thing).__name__} is not a dataclass of parameters, so its results cannot be told apart"

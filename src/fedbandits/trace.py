@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -9,6 +10,11 @@ import pandas as pd
 
 from fedbandits.arrays import FloatArray, IntArray, State
 from fedbandits.ledger import DIRECTIONS, UNITS
+
+BOUNDS = ("upper", "lower")
+"""What theory may say of the group regret."""
+ADDED = ("coverage", "epsilon", *(f"{side}_bound" for side in BOUNDS))
+"""Columns of `Trace.frame` that results of earlier versions lack."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -19,6 +25,14 @@ class Flow:
     signals: IntArray
     scalars: IntArray
     bytes: IntArray
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Privacy:
+    """What has been spent: each agent's messages are (`epsilon` (n,), `delta`)-differentially private so far."""
+
+    epsilon: FloatArray
+    delta: float
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -44,7 +58,19 @@ class Trace:
     coverage: FloatArray = field(default_factory=lambda: np.empty(0))
     """(T,) share of agents whose confidence ellipsoid contained the truth at every check so far; NaN if unchecked."""
     portrait: State = field(default_factory=dict)
-    """What the server has found out about its agents, where it can show it, beside the truth; see `portrait`."""
+    """What server or agents can show of what they have found out, beside the truth; see `portrait`."""
+    epsilon: FloatArray = field(default_factory=lambda: np.empty(0))
+    """(T,) privacy spent so far by the agent that has spent most, infinite if what it does is not private; NaN, or
+    empty, if no private algorithm ran."""
+    privacy: Privacy | None = None
+    """The privacy that each agent has spent at the end; None if no private algorithm ran."""
+    bounds: Mapping[str, float] = field(default_factory=dict)
+    """What theory says of the group regret at the horizon on this very instance: "upper", "lower", both or neither. An
+    upper bound that is infinite and a lower one of zero say nothing, and are no numbers in `frame`."""
+
+    def __post_init__(self) -> None:
+        if unknown := self.bounds.keys() - set(BOUNDS):
+            raise ValueError(f"bounds: {', '.join(sorted(unknown))} is none of {', '.join(BOUNDS)}")
 
     @property
     def uplink(self) -> Flow:
@@ -110,7 +136,11 @@ class Trace:
             "scalars": self.scalars[at],
             "bytes": self.bytes[at],
         }
-        columns["coverage"] = self.coverage[at] if len(self.coverage) else np.full(len(at), np.nan)
+        for name, values in (("coverage", self.coverage), ("epsilon", self.epsilon)):
+            columns[name] = values[at] if len(values) else np.full(len(at), np.nan)
+        for side in BOUNDS:
+            bound = self.bounds.get(side, np.nan)
+            columns[f"{side}_bound"] = np.full(len(at), bound if 0 < bound < np.inf else np.nan)
         for way, name in enumerate(DIRECTIONS):
             for unit, kind in enumerate(UNITS):
                 columns[f"{name}_{kind}"] = self.counts[at, way, unit]
@@ -121,3 +151,8 @@ class Trace:
 
     def _total(self, unit: str) -> IntArray:
         return np.asarray(self.counts[:, :, UNITS.index(unit)].sum(axis=1))
+
+
+def completed(frame: pd.DataFrame) -> pd.DataFrame:
+    """`frame`, kept by this or an earlier version, with every column of `ADDED`: NaN where it was not known."""
+    return frame.assign(**{name: np.nan for name in ADDED if name not in frame})

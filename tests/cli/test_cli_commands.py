@@ -9,10 +9,12 @@ import pytest
 from typer.testing import CliRunner
 
 import fedbandits
+from conformance.gossip import GossipLinUCB
 from fedbandits.algorithms import ALGORITHMS
 from fedbandits.cli import app
 from fedbandits.environments import ENVIRONMENTS
 from fedbandits.experiments import shipped_experiments
+from fedbandits.network.topologies import NETWORKS
 from fedbandits.report.command import compare_command
 from fedbandits.report.summary import summarise
 from fedbandits.results import Results
@@ -69,6 +71,7 @@ def test_list_as_json() -> None:
     assert code == 0
     assert [entry["name"] for entry in listed["algorithms"]] == list(ALGORITHMS)
     assert [entry["name"] for entry in listed["environments"]] == list(ENVIRONMENTS)
+    assert [entry["name"] for entry in listed["networks"]] == list(NETWORKS)
     assert [entry["name"] for entry in listed["experiments"]] == list(shipped_experiments())
     dis = next(entry for entry in listed["algorithms"] if entry["name"] == "dislinucb")
     assert dis["parameters"]["threshold"] == "theory"
@@ -80,7 +83,7 @@ def test_list_for_people_fits_80_columns() -> None:
     code, out, _ = invoke("list")
     assert code == 0
     assert max(map(len, out.splitlines())) <= 80
-    for name in (*ALGORITHMS, *ENVIRONMENTS, *shipped_experiments()):
+    for name in (*ALGORITHMS, *ENVIRONMENTS, *NETWORKS, *shipped_experiments()):
         assert name in out.splitlines()
 
 
@@ -149,7 +152,12 @@ def test_report_writes_where_it_is_told(compared: tuple[Path, dict], tmp_path: P
         (["compare", "-a", "random", "--engine", "steam"], "known are: local, ray"),
         (["compare"], "--algorithm"),
         (["run", "dmeo"], "did you mean 'demo'?"),
-        (["list", "colours"], "algorithms, environments, experiments"),
+        (["compare", "-a", "random", "-n", "rinq"], "unknown network 'rinq'; did you mean 'ring'?"),
+        (["compare", "-a", "random", "-n", "ring:p=1"], "ring has no parameter 'p'"),
+        (["compare", "-a", "random", "-n", "ring:ttl=-1"], "ttl: must be"),
+        (["compare", "-a", "random", "-n", "ring:ttl"], "-n 'ring:ttl': 'ttl' is not KEY=VALUE"),
+        (["list", "colours"], "algorithms, environments, networks, experiments"),
+        (["list", "networks", "nowhere"], "among the networks; known are: "),
         (["list", "algorithms", "nobody"], "known are: random"),
         (["report", "nowhere"], "does not exist"),
         (["report", "."], "holds no results"),
@@ -168,3 +176,54 @@ def test_errors_are_one_line_and_leave_nothing(
     assert err.count("\n") == 1
     assert said in err
     assert list(tmp_path.iterdir()) == []
+
+
+def test_list_networks() -> None:
+    _, out, _ = invoke("list", "networks", "erdos-renyi", "--json")
+    [entry] = json.loads(out)
+    assert {"name", "summary", "source", "parameters"} == entry.keys()
+    assert {"p", "ttl", "loss"} <= entry["parameters"].keys()
+    assert entry["parameters"]["ttl"] == 1
+    _, out, _ = invoke("list", "networks", "given", "--json")
+    assert json.loads(out)[0]["parameters"]["nodes"] == "required"
+    code, out, _ = invoke("list", "networks")
+    assert code == 0
+    assert max(map(len, out.splitlines())) <= 80
+
+
+def test_compare_on_a_network_and_again_by_its_own_words(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(ALGORITHMS, "sample-gossip", GossipLinUCB)
+    words = ["compare", "-a", "sample-gossip", "-a", "random", "-e", "linear:clients=6,dim=2,arms=3", "-T", "20"]
+    words += ["--seeds", "2", "--jobs", "1", "--json"]
+    code, out, _ = invoke(*words, "-n", "erdos-renyi:p=0.5,ttl=2", "--out", str(tmp_path / "out"))
+    assert code == 0
+    printed = json.loads(out)
+    assert (printed["settings"]["network"]["name"], printed["settings"]["network"]["p"]) == ("erdos-renyi", 0.5)
+    assert printed["summary"][0]["peer_messages"] > 0
+    assert printed["summary"][0]["epsilon"] is None
+    again = compare_command(printed["settings"])
+    assert again is not None
+    assert "-n erdos-renyi:" in again
+    assert "-n erdos-renyi:" in (tmp_path / "out" / "report.html").read_text(encoding="utf-8")
+    _, out, _ = invoke(*again.split()[1:], "--jobs", "1", "--json")
+    assert [row["regret"] for row in json.loads(out)["summary"]] == [row["regret"] for row in printed["summary"]]
+    code, _, err = invoke(*words, "--out", str(tmp_path / "none"))
+    assert code == 2
+    assert "sample-gossip talks on a graph" in err
+    assert "-n NAME" in err
+    assert not (tmp_path / "none").exists()
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"network": {"name": "given", "nodes": 2, "edges": [[0, 1]]}},
+        {"network": {"name": "of-my-own"}},
+        {"environment": {"name": "of-my-own"}},
+        {"algorithms": {"mine": {"name": "of-my-own"}}},
+    ],
+)
+def test_what_has_no_word_gives_no_command(compared: tuple[Path, dict], change: dict) -> None:
+    _, printed = compared
+    assert compare_command(printed["settings"]) is not None
+    assert compare_command({**printed["settings"], **change}) is None

@@ -39,6 +39,9 @@ SMALL: dict[str, dict[str, Any]] = {
     "linear-shared": {"clients": CLIENTS, "dim": 5, "arms": 7, "shared": 3},
     "clustered-linear": {"clients": CLIENTS, "dim": 5, "arms": 7, "pool": 40, "clusters": 2},
     "logistic": {"clients": CLIENTS, "dim": 5, "arms": 7},
+    "bernoulli": {"clients": CLIENTS, "arms": 7},
+    "gaussian": {"clients": CLIENTS, "arms": 7},
+    "stable": {"clients": CLIENTS, "arms": 7},
 }
 """Parameters that make an environment small; one without an entry is made with its defaults."""
 
@@ -54,6 +57,9 @@ TALKATIVE: dict[str, dict[str, Any]] = {
     "hetofedbandit-async": {"threshold": 0.5, "explore": 4},
     "hetofedbandit-dr": {"threshold": 0.5},
     "hetofedbandit-e": {"threshold": 0.5},
+    "private-fed-ucb": {"schedule": 1.0},
+    "dp-ucb-int": {"schedule": 1.0},
+    "charm": {"lambda_scale": 0.05},
 }
 """Parameters under which an algorithm that talks does so several times within `HORIZON`, in every schedule."""
 

@@ -1,6 +1,8 @@
-"""Agents that talk on a graph: the relay delivers and counts what flooding, letter by letter, would."""
+"""Agents that talk on a graph: the relay delivers and counts what flooding, letter by letter, would, in both worlds."""
 
 from __future__ import annotations
+
+from dataclasses import dataclass
 
 import networkx as nx
 import numpy as np
@@ -9,14 +11,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import fedbandits as fb
-from conformance.flood import Flood
+from conformance.flood import TOLD, Flood
 from conformance.gossip import FRESH, GossipLinUCB
 from conformance.subjects import CLIENTS, HORIZON, home, same, simulation
+from conformance.worlds import two_worlds
+from fedbandits.catalogue import About
 from fedbandits.ledger import Ledger
+from fedbandits.network.closed_form import ClosedForm
 from fedbandits.network.contract import Given
-from fedbandits.network.relay import Relay
 from fedbandits.protocol import Message
 from fedbandits.simulate import Simulation
+from fedbandits.state import Stateful
 from fedbandits.wire import Utterance, Wire, vector
 
 NAME = GossipLinUCB.about.name
@@ -62,12 +67,12 @@ def test_closed_form_equals_flooding(network, ttl, data):
     speakers = data.draw(st.lists(nodes, min_size=1, max_size=6)) + [set()] * ttl
     peers, ledger = Parrots(speakers), Ledger()
     wire = Wire().speaking([Utterance("name", "peer", (vector("tag", 2),))], {})
-    relay, flood = Relay(network, ttl, ledger, wire), Flood(network, ttl)
+    relay, flood = ClosedForm(network, ttl, ledger, wire), Flood(network, ttl)
     expected, links = [], 0
     for step, said in enumerate(speakers):
         peers.step = step
         relay.round(peers, np.arange(len(network)), step)
-        read, crossed = flood.round(step, dict.fromkeys(said, ""))
+        read, crossed = flood.round(step, dict.fromkeys(said, b""))
         expected += [(step, to, letter.origin, letter.born) for to, letter in read]
         links += len(crossed)
         assert ledger.peer.messages == links
@@ -82,7 +87,7 @@ def test_a_message_reaches_exactly_the_agents_within_its_life():
     """On a path of five, said in the middle with two hops to live: round 0 reaches 1 and 3, round 1 reaches 0 and 4."""
     peers = Parrots([{2}, set(), set()])
     ledger = Ledger()
-    relay = Relay(nx.path_graph(5), 2, ledger, Wire())
+    relay = ClosedForm(nx.path_graph(5), 2, ledger, Wire())
     for step in range(3):
         peers.step = step
         relay.round(peers, np.arange(5), step)
@@ -142,6 +147,100 @@ def test_letters_under_way_are_part_of_the_snapshot():
     assert not same(lossy.state(), run.state()), "no letter was under way: the test shows nothing"
 
 
+@dataclass(frozen=True)
+class Chatter:
+    """Everybody tells what it got for which arm, and takes the arm with the best sum of what it saw and heard."""
+
+    about = About("chatter", "armed", "graph", "after every reward", (TOLD,), "none", "test")
+
+    def agents(self, problem, n, rng):
+        return Chatterers(problem.arms, n)
+
+    def server(self, problem, n):
+        return None
+
+
+class Chatterers(Stateful):
+    keeps = ("total", "last", "got", "turns")
+
+    def __init__(self, arms, n):
+        self.total, self.turns = np.zeros((n, arms)), np.zeros(n, dtype=np.int64)
+        self.last, self.got = np.zeros(n, dtype=np.int64), np.zeros(n)
+
+    def choose(self, who, arms):
+        first = self.turns[who] < arms.shape[1]
+        return np.where(first, self.turns[who], self.total[who].argmax(axis=1))
+
+    def learn(self, who, arms, picks, rewards):
+        self.turns[who] += 1
+        self.last[who], self.got[who] = picks, rewards
+        self.total[who, picks] += rewards
+
+    def say(self, who):
+        return Message("told", who, {"arm": self.last[who], "reward": self.got[who]})
+
+    def hear(self, inbox):
+        arm, reward = (inbox.said.arrays[name][inbox.row] for name in ("arm", "reward"))
+        np.add.at(self.total, (inbox.to, arm), reward)
+
+
+class TestTrouble:
+    """Whatever befalls messages, it befalls them alike in both worlds, and a resumed run goes on."""
+
+    troubles = (
+        {"loss": 0.3},
+        {"delay": 1.5, "delay_max": 4},
+        {"contamination": 0.3, "byzantine": 0.5, "outliers": "cauchy"},
+        {"tampering": 0.2},
+        {"tampering": 0.2, "tamperer": "adaptive", "loss": 0.2, "delay": 1.0, "delay_max": 2, "contamination": 0.1},
+    )
+
+    @pytest.mark.parametrize("stragglers", [0.0, 0.5])
+    @pytest.mark.parametrize("trouble", troubles, ids=lambda trouble: "-".join(trouble))
+    def test_two_worlds_agree(self, trouble, stragglers):
+        env = home(NAME, stragglers=stragglers, presence=0.4)
+        network = Given.of(nx.cycle_graph(CLIENTS), ttl=2, **trouble)
+        for step in two_worlds(Chatter(), env, HORIZON, 3, network=network):
+            together, apart = step.together, step.apart
+            np.testing.assert_array_equal(step.picks, step.picks_apart)
+            np.testing.assert_array_equal(together.ledger.counts, apart.ledger.counts)
+            assert apart.bytes_seen == apart.ledger.peer.bytes
+            for joint, alone in zip(together.states(), apart.states(), strict=True):
+                assert same(joint, alone)
+        clean = list(two_worlds(Chatter(), env, HORIZON, 3, network=Given.of(nx.cycle_graph(CLIENTS), ttl=2)))[-1]
+        assert not same(clean.together.agents.state(), together.agents.state()), "the trouble made no difference"
+
+    @pytest.mark.parametrize("trouble", troubles, ids=lambda trouble: "-".join(trouble))
+    def test_a_resumed_run_goes_on(self, trouble):
+        env = home(NAME, stragglers=0.5, presence=0.4)
+        straight, stopped, resumed = (
+            Simulation(Chatter(), env, HORIZON, 4, network=Given.of(nx.cycle_graph(CLIENTS), ttl=2, **trouble))
+            for _ in range(3)
+        )
+        straight.run()
+        stopped.run(steps=HORIZON // 2)
+        resumed.load(stopped.state())
+        resumed.run()
+        assert same(straight.state(), resumed.state())
+
+    def test_stragglers_send_less(self):
+        """Linear agents on a graph, half of them seldom there: all that was sent is on the ledger of both worlds."""
+        network = Given.of(nx.cycle_graph(CLIENTS), ttl=2)
+        runs = [
+            list(two_worlds(GossipLinUCB(), home(NAME, stragglers=share, presence=0.3), HORIZON, 6, network=network))
+            for share in (0.0, 0.5)
+        ]
+        always, seldom = (run[-1] for run in runs)
+        for last in (always, seldom):
+            np.testing.assert_array_equal(last.together.ledger.counts, last.apart.ledger.counts)
+        assert 0 < seldom.together.ledger.peer.messages < always.together.ledger.peer.messages
+
+    def test_rewards_cannot_be_corrupted_where_none_are_sent(self):
+        network = Given.of(nx.cycle_graph(CLIENTS), tampering=0.1)
+        with pytest.raises(fb.ConfigError, match="network: corruption changes the rewards"):
+            fb.simulate(GossipLinUCB(), home(NAME), 3, network=network)
+
+
 class TestNetworkIsChecked:
     def test_missing(self):
         with pytest.raises(fb.ConfigError, match="give network="):
@@ -169,7 +268,7 @@ class TestNetworkIsChecked:
         class Chatty(Parrots):
             pass
 
-        relay = Relay(nx.path_graph(3), 1, Ledger(), Wire().speaking([FRESH], {"d": 5}))
+        relay = ClosedForm(nx.path_graph(3), 1, Ledger(), Wire().speaking([FRESH], {"d": 5}))
         with pytest.raises(ValueError, match="never declared"):
             relay.round(Chatty([{0}]), np.arange(3), 0)
 

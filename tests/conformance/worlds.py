@@ -7,7 +7,7 @@ it arises. Nothing here knows an algorithm; a world needs only the contract.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -15,7 +15,7 @@ import numpy as np
 from conformance.flood import Flood, Letter
 from fedbandits.arrays import FloatArray, IntArray, State
 from fedbandits.carriers import Carrier, InProcess, Serialising, hold
-from fedbandits.environments import Environment, Turn
+from fedbandits.environments import Environment, Turn, World
 from fedbandits.ledger import Ledger
 from fedbandits.network.contract import Faults, Network
 from fedbandits.network.relay import relay_for
@@ -32,12 +32,32 @@ def bound(wire: Wire, algorithm: Algorithm, problem: Problem) -> Wire:
     return wire.speaking(algorithm.about.says, sizes_of(algorithm, problem))
 
 
+@dataclass(frozen=True)
+class Conditions:
+    """What may befall messages on a graph, whether agents may be out of reach, and the seed of all that."""
+
+    faults: Faults = field(default_factory=Faults)
+    absences: bool = False
+    seed: np.random.SeedSequence = field(default_factory=lambda: np.random.SeedSequence(0))
+
+    @classmethod
+    def of(cls, network: Network | None, world: World, seed: np.random.SeedSequence) -> Conditions:
+        """As a simulation of `world` on `network` has it."""
+        return cls(Faults() if network is None else network.faults, world.turn(0).reachable is not None, seed)
+
+
 class Together:
     """One population of n, in process."""
 
     def __init__(
-        self, algorithm: Algorithm, problem: Problem, seed: np.random.SeedSequence, wire: Wire
+        self,
+        algorithm: Algorithm,
+        problem: Problem,
+        seed: np.random.SeedSequence,
+        wire: Wire,
+        conditions: Conditions | None = None,
     ) -> None:
+        conditions = conditions or Conditions()
         self._n = n = problem.agents
         self.agents: Any = algorithm.agents(problem, n, Streams(seed, n))
         self.server: Any = algorithm.server(problem, n)
@@ -45,8 +65,8 @@ class Together:
         self.wire = bound(wire, algorithm, problem)
         self.carrier: Carrier = InProcess(self.agents, self.ledger, self.wire)
         self.relay = (
-            relay_for(problem, Faults(), False, self.ledger, self.wire, np.random.SeedSequence(0))
-            if problem.network
+            relay_for(problem, conditions.faults, conditions.absences, self.ledger, self.wire, conditions.seed)
+            if problem.network is not None
             else None
         )
 
@@ -62,7 +82,7 @@ class Together:
     def talk(self, turn: Turn, step: int) -> IntArray:
         """Give the server the floor, or let peers talk; returns who called."""
         if self.relay is not None:
-            self.relay.round(self.agents, turn.who, step)
+            self.relay.round(self.agents, turn.who, step, turn.reachable)
             return turn.who
         return _hold(self, turn)
 
@@ -75,8 +95,14 @@ class Apart:
     """n populations of one, each with the random stream of its own identity; only bytes pass between them."""
 
     def __init__(
-        self, algorithm: Algorithm, problem: Problem, seed: np.random.SeedSequence, wire: Wire
+        self,
+        algorithm: Algorithm,
+        problem: Problem,
+        seed: np.random.SeedSequence,
+        wire: Wire,
+        conditions: Conditions | None = None,
     ) -> None:
+        conditions = conditions or Conditions()
         n = problem.agents
         self.agents: list[Any] = [
             algorithm.agents(problem, 1, Streams(seed, identities=np.array([i]))) for i in range(n)
@@ -85,7 +111,20 @@ class Apart:
         self.ledger = Ledger()
         self.wire = bound(wire, algorithm, problem)
         self.carrier = Serialising(self.agents, self.ledger, self.wire)
-        self.flood: Flood[bytes] | None = Flood(problem.network, problem.ttl) if problem.network else None
+        self.flood = (
+            Flood(
+                problem.network,
+                problem.ttl,
+                conditions.faults,
+                conditions.absences,
+                problem.arms,
+                self.wire,
+                conditions.seed,
+            )
+            if problem.network is not None
+            else None
+        )
+        self._silent = problem.ttl == 0
         self.bytes_crossed = 0
 
     def choose(self, who: IntArray, arms: FloatArray) -> IntArray:
@@ -102,7 +141,8 @@ class Apart:
 
     def talk(self, turn: Turn, step: int) -> IntArray:
         if self.flood is not None:
-            self._gossip(self.flood, turn.who, step)
+            if not self._silent:
+                self._gossip(self.flood, turn, step)
             return turn.who
         return _hold(self, turn)
 
@@ -114,24 +154,24 @@ class Apart:
     def states(self) -> list[State]:
         return [agent.share(0) for agent in self.agents]
 
-    def _gossip(self, flood: Flood[bytes], who: IntArray, step: int) -> None:
+    def _gossip(self, flood: Flood, turn: Turn, step: int) -> None:
         said = {}
-        for i in who:
+        for i in turn.who:
             message = self.agents[i].say(ALONE)
-            if message is not None:
+            if message is not None and len(message.who):
                 self.wire.check(message, "peer")
                 said[int(i)] = self.wire.encode(message, 0, "peer")
         if said:
             self.ledger.synchronised()
-        read, crossed = flood.round(step, said)
+        read, crossed = flood.round(step, said, turn.reachable)
         for letter in crossed:
             kind, arrays = Wire.decode(letter.content)
             message = Message(kind, ALONE, {name: array[None] for name, array in arrays.items()})
             self.ledger.record(message, "peer", self.wire)
-            self.bytes_crossed += len(letter.content)
+            if arrays:  # as on the ledger, signals weigh nothing
+                self.bytes_crossed += len(letter.content)
         for i, agent in enumerate(self.agents):
-            # in the order of a relay: the newest first, then by origin
-            letters = sorted((letter for to, letter in read if to == i), key=lambda one: (-one.born, one.origin))
+            letters = [letter for to, letter in read if to == i]
             if letters:
                 agent.hear(_inbox(letters))
 
@@ -146,13 +186,15 @@ def _hold(side: Together | Apart, turn: Turn) -> IntArray:
     return callers
 
 
-def _inbox(letters: list[Letter[bytes]]) -> Inbox:
+def _inbox(letters: list[Letter]) -> Inbox:
     contents = [Wire.decode(letter.content) for letter in letters]
     arrays = {name: np.stack([held[name] for _, held in contents]) for name in contents[0][1]}
     origins = np.array([letter.origin for letter in letters])
     born = np.array([letter.born for letter in letters])
     count = len(letters)
-    return Inbox(Message(contents[0][0], origins, arrays), born, np.zeros(count, np.int64), np.arange(count))
+    to, row = np.zeros(count, np.int64), np.arange(count)
+    to.flags.writeable = row.flags.writeable = False
+    return Inbox(Message(contents[0][0], origins, arrays), born, to, row)
 
 
 @dataclass(frozen=True, eq=False)
@@ -178,11 +220,12 @@ def two_worlds(
     network: Network | None = None,
 ) -> Iterator[Step]:
     """Drive both worlds through one run, each on its own choices, and yield after every step."""
-    world_seed, agent_seed = np.random.SeedSequence(seed).spawn(2)
+    world_seed, agent_seed, fate_seed = np.random.SeedSequence(seed).spawn(3)
     world = environment.world(horizon, world_seed)
     problem = placed(world.problem, algorithm, network)
-    together = Together(algorithm, problem, agent_seed, wire or Wire())
-    apart = Apart(algorithm, problem, agent_seed, wire or Wire())
+    conditions = Conditions.of(network, world, fate_seed)
+    together = Together(algorithm, problem, agent_seed, wire or Wire(), conditions)
+    apart = Apart(algorithm, problem, agent_seed, wire or Wire(), conditions)
     for step in range(horizon):
         turn = world.turn(step)
         picks, callers = [], []
@@ -241,10 +284,10 @@ def recorded(
     server. `marked` rewards are each off by a little, so that even a click can be told from any other number.
     """
     marks = np.random.default_rng(seed)
-    world_seed, agent_seed = np.random.SeedSequence(seed).spawn(2)
+    world_seed, agent_seed, fate_seed = np.random.SeedSequence(seed).spawn(3)
     world = environment.world(horizon, world_seed)
     problem = placed(world.problem, algorithm, network)
-    side = Together(algorithm, problem, agent_seed, wire or Wire())
+    side = Together(algorithm, problem, agent_seed, wire or Wire(), Conditions.of(network, world, fate_seed))
     carrier = side.carrier = Recording(side.agents, side.ledger, side.wire)
     for step in range(horizon):
         turn = world.turn(step)

@@ -4,7 +4,10 @@ import re
 from pathlib import Path
 
 import pytest
+from pydantic.dataclasses import dataclass
 
+from conformance.gossip import GossipLinUCB
+from fedbandits.algorithms import ALGORITHMS
 from fedbandits.catalogue import ConfigError
 from fedbandits.experiments import load_experiment, shipped_experiments
 
@@ -163,3 +166,101 @@ def test_claims_of_the_sensitivity_table_are_its_published_order():
     for claim in table.claims:
         point = tuple(claim.at.items())
         assert printed[claim.of, point] < printed[claim.than, point], claim.text
+
+
+RING = '[network]\nname = "ring"\nttl = 2\n'
+
+
+def test_a_network_is_one_of_the_catalogue_for_every_case(tmp_path):
+    experiment = load(tmp_path, SOUND + RING + "loss = 0.1\n")
+    assert {(case.network.about.name, case.network.ttl, case.network.loss) for case in experiment.cases} == {
+        ("ring", 2, 0.1)
+    }
+    assert all(case.network is None for case in load(tmp_path, SOUND).cases)
+
+
+def test_sweeps_over_networks_and_their_parameters(tmp_path):
+    sweep = "[sweep]\nnetwork.name = ['star', 'ring']\nnetwork.ttl = [1, 'diameter']\n"
+    for table in ("[network]\nloss = 0.5\n", "", RING):
+        experiment = load(tmp_path, SOUND + table + sweep)
+        assert experiment.columns == ["network", "ttl"]
+        dis = [case for case in experiment.cases if case.label == "dis"]
+        assert [dict(case.point) for case in dis] == [
+            {"network": "star", "ttl": 1},
+            {"network": "star", "ttl": "diameter"},
+            {"network": "ring", "ttl": 1},
+            {"network": "ring", "ttl": "diameter"},
+        ]
+        for case in dis:
+            assert (case.network.about.name, case.network.ttl) == (case.point["network"], case.point["ttl"])
+            assert case.network.loss == (0.5 if "loss" in table else 0.0)
+        assert len(experiment.cases) == 8
+
+
+def test_points_may_name_networks(tmp_path):
+    points = "[[points]]\nnetwork.name = 'star'\nnetwork.ttl = 1\n[[points]]\nnetwork.name = 'ring'\nnetwork.ttl = 3\n"
+    cases = load(tmp_path, SOUND + points).cases
+    assert [(case.network.about.name, case.network.ttl) for case in cases] == 2 * [("star", 1), ("ring", 3)]
+
+
+def test_a_parameter_called_like_a_measurement_has_a_column_of_its_own(tmp_path, monkeypatch):
+    class Private(ALGORITHMS["dislinucb"]):
+        epsilon: float = 1.0
+
+    monkeypatch.setitem(ALGORITHMS, "private", dataclass(frozen=True, kw_only=True)(Private))
+    text = SOUND.replace('"dislinucb"', '"private"') + "[sweep]\nalgorithms.dis.epsilon = [0.5, 2.0]\n"
+    experiment = load(tmp_path, text)
+    assert experiment.columns == ["epsilon_given"]
+    assert [case.algorithm.epsilon for case in experiment.cases if case.label == "dis"] == [0.5, 2.0]
+
+
+@pytest.mark.parametrize(
+    ("text", "error"),
+    [
+        ('[network]\nname = "rinq"\n', "network: unknown network 'rinq'; did you mean 'ring'?"),
+        (RING + "p = 0.1\n", "network: ring has no parameter 'p'"),
+        (RING.replace("2", "-2"), "network: ring: ttl: must be"),
+        ("[network]\nttl = 2\n", "network.name: field required; known are: "),
+        (
+            "[sweep]\nnetwork.ttl = [1]\n",
+            "sweep: 'network.ttl' is a parameter of no network; give [network] with a name",
+        ),
+        (RING + "[sweep]\nnetwork.p = [0.1]\n", "network: ring has no parameter 'p'"),
+        (RING + "[sweep]\nnetwork.a.b = [0.1]\n", "sweep: cannot sweep 'network.a.b'"),
+        (RING + "[sweep]\nenvironment.name = ['linear']\n", "sweep: cannot sweep 'environment.name'"),
+        ("[sweep]\nnetwork.name = ['ring', 'sta']\n", "network: unknown network 'sta'; did you mean 'star'?"),
+        (
+            "[network]\np = 0.1\n[sweep]\nnetwork.name = ['erdos-renyi', 'barabasi-albert']\n",
+            "network.p: barabasi-albert has no such parameter, and it is swept over; common to all of erdos-renyi, "
+            "barabasi-albert are: ttl, loss, ",
+        ),
+        (
+            "[sweep]\nnetwork.name = ['ring', 'erdos-renyi']\nnetwork.p = [0.1]\n",
+            "network.p: ring has no such parameter",
+        ),
+        (
+            "[sweep]\nnetwork.name = ['ring', 'star']\n[[claims]]\nkind = 'growth'\ntext = 'x'\nmetric = 'regret'\n"
+            "of = 'dis'\nagainst = 'network'\nbelow = 1.0\n",
+            "claims.0: growth against 'network' needs numbers to grow along (got 'ring')",
+        ),
+    ],
+)
+def test_errors_about_networks_name_file_and_field(tmp_path, text, error):
+    with pytest.raises(ConfigError, match="(?s)^mine.toml: .*" + re.escape(error)):
+        load(tmp_path, SOUND + text)
+
+
+def test_who_talks_on_a_graph_needs_one(tmp_path, monkeypatch):
+    monkeypatch.setitem(ALGORITHMS, "sample-gossip", GossipLinUCB)
+    peers = SOUND.replace('"dislinucb"', '"sample-gossip"')
+    with pytest.raises(ConfigError, match=r"algorithms\.dis: sample-gossip talks on a graph; give \[network\]"):
+        load(tmp_path, peers)
+    assert len(load(tmp_path, peers + RING).cases) == 2
+    assert len(load(tmp_path, peers + "[sweep]\nnetwork.name = ['ring']\n").cases) == 2
+
+
+def test_claims_about_bounds_need_them_evaluated(tmp_path):
+    text = claim(kind="between", metric="regret_per_upper_bound", of="dis", high=1.0)
+    with pytest.raises(ConfigError, match=r"claims\.0: regret_per_upper_bound is known only .* set run\.theory = true"):
+        load(tmp_path, text)
+    assert load(tmp_path, text.replace("horizon = 10", "horizon = 10\ntheory = true")).run.theory

@@ -2,6 +2,8 @@
 
 import pytest
 
+from conformance.gossip import GossipLinUCB
+from fedbandits.algorithms import ALGORITHMS
 from fedbandits.catalogue import ConfigError
 from fedbandits.experiments import run_experiment
 from fedbandits.results import Results
@@ -100,3 +102,62 @@ def test_parameters_of_one_algorithm_do_not_multiply_the_others(small):
     assert summary["threshold"].tolist()[:2] == [0.5, float("inf")]
     assert summary["threshold"].isna().tolist() == [False, False, True]
     assert summary["syncs"].tolist()[1:] == [0, 0]
+
+
+@pytest.fixture
+def networked(tmp_path, monkeypatch):
+    monkeypatch.setitem(ALGORITHMS, "sample-gossip", GossipLinUCB)
+    path = tmp_path / "networked.toml"
+    text = SMALL.partition("[sweep]")[0].replace("dim = 2", "dim = 2\nclients = 5")
+    text = text.replace('"dislinucb"\nthreshold = 0.5', '"sample-gossip"')
+    path.write_text(text + "[network]\nttl = 2\n[sweep]\nnetwork.name = ['star', 'ring']\n")
+    return path
+
+
+def test_a_sweep_over_networks(networked, tmp_path):
+    results = run_experiment(networked, seeds=2, out=tmp_path / "out")
+    assert results.sweep == ["network"]
+    assert results.settings["network"]["name"] == "swept"
+    assert results.settings["network"]["ttl"] == 2
+    summary = results.summary()
+    assert summary[["algorithm", "network"]].to_numpy().tolist() == [
+        ["dis", "star"],
+        ["dis", "ring"],
+        ["random", "star"],
+        ["random", "ring"],
+    ]
+    # a letter of ttl 2 crosses deg(u) + sum of the neighbours' degrees links: on a star of five 4 + 4 and 1 + 4 each,
+    # on a ring of five 2 + 4 each; the last round's letters have crossed but their first links
+    star, ring = summary["messages"][:2]
+    assert (star, ring) == (8 * 30 + 20 * 29, 10 * 30 + 20 * 29)
+    assert summary["regret"][2] == summary["regret"][3]
+    loaded = Results.load(tmp_path / "out")
+    assert loaded.frame.equals(results.frame)
+
+
+def test_one_network_is_part_of_what_was_run(networked, tmp_path):
+    networked.write_text(networked.read_text().replace("[network]", "[network]\nname = 'ring'").partition("[sweep]")[0])
+    results = run_experiment(networked, seeds=1, out=tmp_path / "out")
+    assert (results.settings["network"]["name"], results.settings["network"]["loss"]) == ("ring", 0.0)
+    networked.write_text(networked.read_text().replace("'ring'", "'star'"))
+    with pytest.raises(ConfigError, match=r'network\.name: "ring" there, "star" now'):
+        run_experiment(networked, seeds=1, out=tmp_path / "out")
+
+
+def test_a_swept_parameter_of_a_network_is_named_as_swept(networked):
+    networked.write_text(
+        networked.read_text().replace("[network]", "[network]\nname = 'ring'").partition("[sweep]")[0]
+        + "[sweep]\nnetwork.loss = [0.0, 0.5]\n"
+    )
+    results = run_experiment(networked, seeds=1)
+    assert results.settings["network"]["loss"] == "swept"
+    assert results.summary()["loss"].tolist() == [0.0, 0.5] * 2
+    assert run_experiment(networked, seeds=1, horizon=5).final()["step"].eq(5).all()
+
+
+def test_theory_is_asked_for_in_the_file(small):
+    assert "theory" not in run_experiment(small, seeds=1).settings["run"]
+    small.write_text(SMALL.replace("horizon = 30", "horizon = 30\ntheory = true"))
+    results = run_experiment(small, seeds=1)
+    assert results.settings["run"]["theory"] is True
+    assert results.frame["upper_bound"].isna().all()  # nothing is known of these algorithms' constants

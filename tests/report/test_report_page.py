@@ -6,14 +6,19 @@ from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 
+import networkx as nx
+import pandas as pd
 import pytest
 from markupsafe import Markup
 
 import fedbandits as fb
+from conformance.gossip import GossipLinUCB
 from fedbandits.catalogue import ConfigError
 from fedbandits.claims import Verdict
-from fedbandits.compare import comparison
+from fedbandits.compare import Case, Study, comparison, run_study
+from fedbandits.network.contract import Given
 from fedbandits.report import Section, page, write_report
+from fedbandits.report.plots import REGRET, Series, sweep
 from fedbandits.report.sections import SECTIONS
 from fedbandits.report.units import definitions
 from fedbandits.results import Results
@@ -98,7 +103,7 @@ def test_ids_are_unique_and_references_resolve(results: Results) -> None:
 def test_colours_follow_the_mode(results: Results) -> None:
     html = page(results)
     assert "prefers-color-scheme: dark" in html
-    assert not re.search(r"#5e7[12][0-9a-f]{2}", html)  # no stand-in is left
+    assert not re.search(r"#5e7[123][0-9a-f]{2}", html)  # no stand-in is left
     svg = "".join(re.findall(r"<svg.*?</svg>", html, flags=re.DOTALL))
     bare = re.sub(r"var\([^)]*\)|url\([^)]*\)|href=\"[^\"]*\"|id=\"[^\"]*\"", "", svg)
     assert not re.search(r"#[0-9a-f]{6}", bare)
@@ -194,3 +199,77 @@ def test_a_crowd_is_told_apart_by_algorithm() -> None:
     assert "are joined, in the order given" in html
     named = Reader(html).parts("label")
     assert list(named) == ["26"], "one name, that of the algorithm, which no entry of the legend switches"
+
+
+SMALL = fb.environments.Linear(clients=4, dim=2, arms=3)
+
+
+@pytest.mark.parametrize(
+    ("algorithms", "caption"),
+    [
+        ({"dis": fb.algorithms.DisLinUCB(threshold=0.1)}, "Both directions together."),
+        ({"gossip": GossipLinUCB()}, "Between clients, once for every link crossed."),
+        (
+            {"dis": fb.algorithms.DisLinUCB(threshold=0.1), "gossip": GossipLinUCB()},
+            "To the server, to clients, and between clients once for every link crossed, all together.",
+        ),
+    ],
+    ids=["server", "peers", "both"],
+)
+def test_captions_say_whose_talk_is_counted(algorithms: dict, caption: str) -> None:
+    results = comparison(algorithms, SMALL, 30, 2, network=nx.cycle_graph(4))
+    reader = Reader(page(results))
+    captions = [text for text in reader.text if caption in text]
+    assert len(captions) == 2
+    assert any("All clients together." in text for text in reader.text)
+    note = next(text for text in reader.text if text.startswith("Means over seeds"))
+    assert ("↔ between clients" in note) == ("gossip" in algorithms)
+    assert ("↑ to the server" in note) == ("dis" in algorithms)
+
+
+@pytest.fixture(scope="module")
+def by_network() -> Results:
+    graphs = {"ring": nx.cycle_graph(4), "star": nx.star_graph(3), "barabasi-albert": nx.path_graph(4)}
+    algorithms = {"gossip": GossipLinUCB(), "alone": fb.algorithms.IndependentLinUCB()}
+    cases = [
+        Case(label, algorithm, SMALL, 30, {"network": name}, Given.of(graph))
+        for label, algorithm in algorithms.items()
+        for name, graph in graphs.items()
+    ]
+    return run_study(Study(title="t", cases=cases, points=3, identity={}, sweep=["network"]), seeds=2)
+
+
+def test_a_sweep_over_names_stands_side_by_side_and_is_not_joined(by_network: Results) -> None:
+    html = page(by_network)
+    reader = Reader(html)
+    pictures = [attrs["data-picture"] for tag, attrs in reader.elements if tag == "figure"]
+    assert pictures == ["regret-by-network", "bytes-by-network", "messages-by-network", "regret-against-bytes"]
+    drawn = re.findall(r"<figure.*?</figure>", html, flags=re.DOTALL)
+    for name in ("ring", "star", "barabasi-albert"):
+        assert f">{name}</" in drawn[0]
+    assert "joined in order" not in html
+    # marks of both algorithms at every name: six different places
+    marks = re.findall(r'<use [^>]*x="([\d.]+)"[^>]*stroke: var\(--surface', drawn[0])
+    assert len(marks) == len(set(marks)) == 6
+
+
+@pytest.mark.parametrize(
+    ("values", "joined"), [([0.0, 0.2, 0.4], True), ([1, float("inf")], True), (["a", "b"], False)]
+)
+def test_numbers_are_joined_and_names_are_not(by_network: Results, values: list, joined: bool) -> None:
+    points = pd.DataFrame(
+        {"loss": values, "name": "one", "line": "one", "regret": 2.0 + pd.RangeIndex(len(values)), "regret_error": 0.1}
+    )
+    svg = sweep(points, "loss", REGRET, Series(["one"]), caption="").svg
+    marks = re.findall(r'<use [^>]*x="([\d.]+)" y="([\d.]+)"[^>]*stroke: var\(--surface', svg)
+    assert len(marks) == len(values)
+    assert (f'd="M {"  L ".join(map(" ".join, marks))} ' in svg) == joined
+
+
+def test_long_lists_of_links_are_told_by_their_number() -> None:
+    ring = nx.cycle_graph(4)
+    html = page(comparison({"gossip": GossipLinUCB()}, SMALL, 5, 1, network=ring))
+    assert "[[0, 1], [0, 3], [1, 2], [2, 3]]" in html
+    crowd = nx.complete_graph(30)
+    results = comparison({"random": fb.algorithms.Random()}, replace(SMALL, clients=30), 5, 1, network=crowd)
+    assert "435 entries" in page(results)

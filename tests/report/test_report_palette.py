@@ -5,7 +5,7 @@ import itertools
 import numpy as np
 import pytest
 
-from fedbandits.report.palette import SERIES, SURFACE, style
+from fedbandits.report.palette import INKS, SCALE, SERIES, SURFACE, style
 
 VISION = {
     "normal": np.eye(3),
@@ -54,3 +54,18 @@ def test_the_first_six_are_told_apart(mode: str, vision: str) -> None:
 def test_many_series_have_different_styles() -> None:
     styles = [style(index) for index in range(24)]
     assert len(set(styles)) == 24
+
+
+@pytest.mark.parametrize("mode", ["light", "dark"])
+def test_the_scale_leads_away_from_the_page_in_even_steps(mode: str) -> None:
+    """Lightness in Oklab is how light a colour looks: little is close to the page, much is far, in either mode."""
+    light = [float((np.array(TO_OKLAB) @ np.cbrt(np.array(TO_LMS) @ linear(getattr(ink, mode))))[0]) for ink in SCALE]
+    page = float((np.array(TO_OKLAB) @ np.cbrt(np.array(TO_LMS) @ linear(getattr(SURFACE, mode))))[0])
+    away = np.abs(np.array(light) - page)
+    steps = np.diff(away)
+    assert steps.min() > 0.05
+    assert steps.max() < 2.5 * steps.min()
+
+
+def test_inks_are_told_apart_while_drawing() -> None:
+    assert len({ink.stand_in for ink in INKS}) == len({ink.name for ink in INKS}) == len(INKS)

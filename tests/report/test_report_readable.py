@@ -16,7 +16,7 @@ from fedbandits.report.readable import exact, human, with_error
         (1000, "", "1 k"),
         (1_250_000, "", "1.25 M"),
         (3.4e9, "B", "3.4 GB"),
-        (2e21, "B", "2e+03 EB"),
+        (2e21, "B", "2000 EB"),
         (-1500, "", "−1.5 k"),
         (math.inf, "", "∞"),
         (math.nan, "", "–"),

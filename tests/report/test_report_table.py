@@ -1,8 +1,14 @@
 import io
+from dataclasses import replace
 
+import networkx as nx
 import pytest
 from rich.console import Console
 
+import fedbandits as fb
+from conformance.gossip import GossipLinUCB
+from fedbandits.compare import comparison
+from fedbandits.report import page
 from fedbandits.report.readable import exact, human, with_error
 from fedbandits.report.summary import COLUMNS, summarise
 from fedbandits.report.table import summary_table
@@ -53,3 +59,39 @@ def test_the_terminal_table_fits_80_columns(results: Results) -> None:
     assert max(map(len, lines)) <= 80
     assert "…" not in out.getvalue()
     assert summary_table(results).rows[1].cells[1][0].text in out.getvalue()
+
+
+def test_privacy_has_a_column_where_any_algorithm_has_spent_some(results: Results) -> None:
+    assert "ε" not in [column.title for column in summary_table(results).columns]
+    assert "<dfn>ε</dfn>" not in page(results)
+    frame = results.frame.assign(epsilon=results.frame["step"].where(results.frame["algorithm"] == "dis") / 40)
+    private = replace(results, frame=frame)
+    table = summary_table(private)
+    at = [column.title for column in table.columns].index("ε")
+    assert [row.cells[at][0].text for row in table.rows] == ["–", "1.5", "–"]
+    assert "<dfn>ε</dfn>" in page(private)
+    out = io.StringIO()
+    Console(file=out, width=80).print(table.rich())
+    assert max(map(len, out.getvalue().splitlines())) <= 80
+    assert "…" not in out.getvalue()
+
+
+def test_each_row_shows_the_ways_it_uses() -> None:
+    algorithms = {
+        "gossip": GossipLinUCB(),
+        "dis": fb.algorithms.DisLinUCB(threshold=0.1),
+        "random": fb.algorithms.Random(),
+    }
+    env = fb.environments.Linear(clients=4, dim=2, arms=3)
+    table = summary_table(comparison(algorithms, env, 30, 2, network=nx.cycle_graph(4)))
+    at = [column.title for column in table.columns].index("Messages")
+    assert [[figure.way for figure in row.cells[at]] for row in table.rows] == [["peer"], ["up", "down"], ["peer"]]
+    assert table.rows[0].cells[at][0].exact == f"{30 * 2 * 4} ± 0"
+
+
+def test_names_swept_over_are_not_numbers(swept: Results) -> None:
+    assert summary_table(swept).columns[1].numeric
+    frame = swept.frame.assign(network=swept.frame["clients"].map("{}-ring".format))
+    table = summary_table(replace(swept, sweep=["network"], frame=frame))
+    assert not table.columns[1].numeric
+    assert table.rows[0].cells[1][0].text == "1-ring"

@@ -1,5 +1,16 @@
 """Algorithms by public name, one package per model family."""
 
+from fedbandits.algorithms.armed.cent_ucb1 import CentUCB1, RobustCentUCB
+from fedbandits.algorithms.armed.charm import CHARM
+from fedbandits.algorithms.armed.consensus_ucb import ConsensusUCB
+from fedbandits.algorithms.armed.dp_ucb_int import DPUCBInt
+from fedbandits.algorithms.armed.fed_ucb1 import FedUCB1, RobustFedUCB
+from fedbandits.algorithms.armed.fed_ucb1_best import FedUCB1Best, RobustFedUCBBest
+from fedbandits.algorithms.armed.kl_ucb import KLUCB
+from fedbandits.algorithms.armed.private_fed_ucb import PrivateFedUCB
+from fedbandits.algorithms.armed.rcl import RCLLF, RCLSD, MPUCBDelayed
+from fedbandits.algorithms.armed.thompson import ThompsonBeta, ThompsonGaussian
+from fedbandits.algorithms.armed.ucb1 import UCB1, RobustUCB
 from fedbandits.algorithms.clustered.club import CLUB
 from fedbandits.algorithms.clustered.dyclu import DyClu
 from fedbandits.algorithms.clustered.fclub_dc import FCLUBDC
@@ -52,17 +63,43 @@ ALGORITHMS: dict[str, type[Algorithm]] = {
         OneUCBGLM,
         NUCBGLM,
         NOnsGLM,
+        UCB1,
+        RobustUCB,
+        ThompsonBeta,
+        ThompsonGaussian,
+        KLUCB,
+        DPUCBInt,
+        FedUCB1,
+        FedUCB1Best,
+        CentUCB1,
+        RobustFedUCB,
+        RobustFedUCBBest,
+        RobustCentUCB,
+        CHARM,
+        PrivateFedUCB,
+        ConsensusUCB,
+        RCLLF,
+        RCLSD,
+        MPUCBDelayed,
     )
 }
 
 __all__ = [
     "ALGORITHMS",
+    "CHARM",
     "CLUB",
     "FCLUBDC",
+    "KLUCB",
     "NUCBGLM",
+    "RCLLF",
+    "RCLSD",
+    "UCB1",
     "AsyncLinUCB",
     "AsyncLinUCBAM",
+    "CentUCB1",
     "CentralLinUCB",
+    "ConsensusUCB",
+    "DPUCBInt",
     "DisLinUCB",
     "DyClu",
     "FedGLBNewton",
@@ -71,6 +108,8 @@ __all__ = [
     "FedGLBUCB2",
     "FedGLBUCB3",
     "FedLinUCBAsync",
+    "FedUCB1",
+    "FedUCB1Best",
     "HetoFedBandit",
     "HetoFedBanditAsync",
     "HetoFedBanditDR",
@@ -78,8 +117,16 @@ __all__ = [
     "HetoFedBanditPQ",
     "IndependentLinTS",
     "IndependentLinUCB",
+    "MPUCBDelayed",
     "NOnsGLM",
     "OneUCBGLM",
     "OracleClusters",
+    "PrivateFedUCB",
     "Random",
+    "RobustCentUCB",
+    "RobustFedUCB",
+    "RobustFedUCBBest",
+    "RobustUCB",
+    "ThompsonBeta",
+    "ThompsonGaussian",
 ]

@@ -12,6 +12,7 @@ from rich.text import Text
 from fedbandits.algorithms import ALGORITHMS
 from fedbandits.environments import ENVIRONMENTS
 from fedbandits.experiments import load_experiment, shipped_experiments
+from fedbandits.network.topologies import NETWORKS
 from fedbandits.store import plain
 
 if TYPE_CHECKING:
@@ -20,7 +21,13 @@ if TYPE_CHECKING:
 
 def entries(kind: Kind) -> list[dict[str, Any]]:
     """All entries of one kind, parameters with their defaults included."""
-    return {"algorithms": _algorithms, "environments": _environments, "experiments": _experiments}[kind]()
+    listing = {
+        "algorithms": _algorithms,
+        "environments": _environments,
+        "networks": _networks,
+        "experiments": _experiments,
+    }
+    return listing[kind]()
 
 
 def card(entry: dict[str, Any]) -> Group:
@@ -64,6 +71,18 @@ def _environments() -> list[dict[str, Any]]:
     ]
 
 
+def _networks() -> list[dict[str, Any]]:
+    return [
+        {
+            "name": name,
+            "summary": kind.about.summary,
+            "source": kind.about.source,
+            "parameters": _parameters(kind),
+        }
+        for name, kind in NETWORKS.items()
+    ]
+
+
 def _experiments() -> list[dict[str, Any]]:
     listed = []
     for name in shipped_experiments():
@@ -81,7 +100,12 @@ def _experiments() -> list[dict[str, Any]]:
 
 
 def _parameters(kind: type[Any]) -> dict[str, Any]:
-    return {item.name: plain(item.default) for item in dataclasses.fields(kind) if item.init}
+    return {item.name: _default(item) for item in dataclasses.fields(kind) if item.init}
+
+
+def _default(item: dataclasses.Field[Any]) -> Any:
+    required = item.default is dataclasses.MISSING and item.default_factory is dataclasses.MISSING
+    return "required" if required else plain(item.default)
 
 
 def _shown(value: Any) -> str:

@@ -11,14 +11,12 @@ from fedbandits.cli.options import AsJson
 NAME = "list"
 EXAMPLE = "Example: [bold]fedbandits list algorithms dislinucb[/bold], or [bold]fedbandits list --json[/bold]"
 
-Kind = Literal["algorithms", "environments", "experiments"]
-KINDS: tuple[Kind, ...] = ("algorithms", "environments", "experiments")
+Kind = Literal["algorithms", "environments", "networks", "experiments"]
+KINDS: tuple[Kind, ...] = ("algorithms", "environments", "networks", "experiments")
 
 
 def command(
-    what: Annotated[
-        str | None, typer.Argument(metavar="[algorithms|environments|experiments]", help="Everything if not given.")
-    ] = None,
+    what: Annotated[str | None, typer.Argument(metavar=f"[{'|'.join(KINDS)}]", help="Everything if not given.")] = None,
     name: Annotated[str | None, typer.Argument(help="Only this one.")] = None,
     as_json: AsJson = False,
 ) -> None:

@@ -23,6 +23,15 @@ def command(
         ),
     ],
     environment: Annotated[str, typer.Option("--environment", "-e", help="NAME:KEY=VALUE,...")] = "linear",
+    network: Annotated[
+        str | None,
+        typer.Option(
+            "--network",
+            "-n",
+            help="What agents without a server talk on: NAME:KEY=VALUE,...",
+            show_default=False,
+        ),
+    ] = None,
     horizon: Annotated[int, typer.Option("--horizon", "-T", help="Steps of each run.")] = 1000,
     seeds: Annotated[int, typer.Option("--seeds", "-s", help="How many seeds: 0, 1, ...")] = 5,
     jobs: Jobs = None,
@@ -38,12 +47,16 @@ def command(
     from fedbandits.cli.show import present
     from fedbandits.compare import comparison
     from fedbandits.environments import ENVIRONMENTS
+    from fedbandits.network.topologies import NETWORKS
 
     chosen = specs.by_label([specs.parse(text, "-a") for text in algorithms])
     built = {label: specs.built(ALGORITHMS, spec, "algorithm") for label, spec in chosen.items()}
     world = specs.built(ENVIRONMENTS, specs.parse(environment, "-e"), "environment")
+    place = None if network is None else specs.built(NETWORKS, specs.parse(network, "-n"), "network")
     if horizon < 1:
         raise ConfigError(f"--horizon: must be at least 1 (got {horizon})")
     with watched(out) as bars:
-        results = comparison(built, world, horizon, seeds, all_cores(jobs), engine=engine, out=out, progress=bars)
+        results = comparison(
+            built, world, horizon, seeds, all_cores(jobs), network=place, engine=engine, out=out, progress=bars
+        )
     present(results, out, as_json=as_json)

@@ -1,4 +1,4 @@
-"""Algorithms and environments as words of a command line: `label=name:key=value,key=value`."""
+"""Algorithms, environments and networks as words of a command line: `label=name:key=value,key=value`."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def literal(text: str) -> Any:
 
 
 def built(registry: Mapping[str, type[T]], spec: Spec, what: str) -> T:
-    """The algorithm or environment that `spec` names."""
+    """The algorithm, environment or network that `spec` names."""
     return build(registry, spec.name, spec.parameters, what)
 
 

@@ -4,11 +4,12 @@ A dataset is a folder with the publisher's files, unchanged. `Source.folder` loo
 
 1. `$FEDBANDITS_DATA/<name>`;
 2. the cache, `$XDG_CACHE_HOME/fedbandits/<name>` (by default `~/.cache/fedbandits/<name>`);
-3. the publisher's zip archive, downloaded once and unpacked into the cache.
+3. the publisher's archive (a zip file, or one file packed by gzip), downloaded once and unpacked into the cache.
 """
 
 from __future__ import annotations
 
+import gzip
 import http.client
 import logging
 import os
@@ -19,7 +20,7 @@ import zipfile
 import zlib
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
-from typing import IO
+from typing import IO, Protocol
 
 from fedbandits.catalogue import ConfigError
 
@@ -36,7 +37,10 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """The dataset called `name`: those of its `files` that we read, and the archive that holds them at `url`."""
+    """The dataset called `name`: those of its `files` that we read, and the archive that holds them at `url`.
+
+    An archive whose address ends in ``.gz`` holds the one file there is.
+    """
 
     name: str
     files: tuple[str, ...]
@@ -52,7 +56,7 @@ class Source:
                 return place
         try:
             self._download(cached)
-        except (OSError, http.client.HTTPException, zipfile.BadZipFile, zlib.error, _NotTheDatasetError) as error:
+        except _FAILURES as error:
             looked = "; ".join(f"{place} lacks {', '.join(self._missing(place))}" for place in places)
             raise ConfigError(
                 f"the files of {self.name} are missing: {looked}; downloading {self.url} failed ({error}). "
@@ -69,10 +73,13 @@ class Source:
         _log.info("downloading %s to %s", self.url, target)
         target.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=target.parent, prefix=f".{self.name}-") as scratch:
-            archive, unpacked = Path(scratch) / "archive.zip", Path(scratch) / "unpacked"
+            archive, unpacked = Path(scratch) / "archive", Path(scratch) / "unpacked"
             unpacked.mkdir()
             _fetch(self.url, archive)
-            self._unpack(archive, unpacked)
+            if self.url.endswith(".gz"):
+                self._unpack_one(archive, unpacked)
+            else:
+                self._unpack(archive, unpacked)
             target.mkdir(exist_ok=True)
             for file in self.files:
                 (unpacked / file).replace(target / file)
@@ -89,9 +96,24 @@ class Source:
                 with bundle.open(members[file]) as packed, (target / file).open("wb") as plain:
                     shutil.copyfileobj(packed, plain)
 
+    def _unpack_one(self, archive: Path, target: Path) -> None:
+        """The only file; its contents are checked against the archive's CRC."""
+        (file,) = self.files
+        with gzip.open(archive) as packed, (target / file).open("wb") as plain:
+            if not _copy_at_most(packed, plain, _LARGEST):
+                raise _NotTheDatasetError(f"{file} in the archive has 0 bytes")
+
+
+class _Readable(Protocol):
+    def read(self, size: int, /) -> bytes: ...
+
 
 class _NotTheDatasetError(Exception):
     """What came is not what was asked for."""
+
+
+_FAILURES = (OSError, EOFError, http.client.HTTPException, zipfile.BadZipFile, zlib.error, _NotTheDatasetError)
+"""Whatever may go wrong between the publisher's address and files in the cache."""
 
 
 def cache_folder() -> Path:
@@ -108,7 +130,7 @@ def _fetch(url: str, target: Path) -> None:
             raise _NotTheDatasetError(f"{received} of {announced} bytes arrived")
 
 
-def _copy_at_most(source: IO[bytes], target: IO[bytes], limit: int) -> int:
+def _copy_at_most(source: _Readable, target: IO[bytes], limit: int) -> int:
     received = 0
     while chunk := source.read(2**20):
         received += len(chunk)

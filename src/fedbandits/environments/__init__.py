@@ -1,8 +1,10 @@
 """Environments by public name."""
 
+from fedbandits.environments.armed import ArmedWorld, BernoulliArms, GaussianArms, StableArms
 from fedbandits.environments.clustered import ClusteredDrift, ClusteredLinear
 from fedbandits.environments.contract import AboutEnvironment, Environment, Outcome, Turn, World
 from fedbandits.environments.generalized import Logistic, PoissonCounts, Probit
+from fedbandits.environments.hard import HardContaminated, HardHeavyTailed, HardMinimax
 from fedbandits.environments.lastfm import LastFM
 from fedbandits.environments.linear import Linear, LinearShared
 from fedbandits.environments.movielens import MovieLens
@@ -18,6 +20,12 @@ ENVIRONMENTS: dict[str, type[Environment]] = {
         Logistic,
         Probit,
         PoissonCounts,
+        BernoulliArms,
+        GaussianArms,
+        StableArms,
+        HardHeavyTailed,
+        HardContaminated,
+        HardMinimax,
         LastFM,
         MovieLens,
     )
@@ -26,9 +34,15 @@ ENVIRONMENTS: dict[str, type[Environment]] = {
 __all__ = [
     "ENVIRONMENTS",
     "AboutEnvironment",
+    "ArmedWorld",
+    "BernoulliArms",
     "ClusteredDrift",
     "ClusteredLinear",
     "Environment",
+    "GaussianArms",
+    "HardContaminated",
+    "HardHeavyTailed",
+    "HardMinimax",
     "LastFM",
     "Linear",
     "LinearShared",
@@ -39,6 +53,7 @@ __all__ = [
     "PoissonCounts",
     "Probit",
     "Recommendation",
+    "StableArms",
     "Turn",
     "World",
 ]

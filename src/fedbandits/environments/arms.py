@@ -1,4 +1,5 @@
-"""Where arms come from: fresh at every turn, or shown from a fixed pool; drawn in blocks, laid out for SIMD.
+"""Where arms come from: fresh at every turn, shown from a fixed pool, or always the same; drawn in blocks, laid out for
+SIMD.
 
 A block covers several steps. Its arms lie as (steps, w, d, K), so that the K arms of one agent are lanes of
 a vector register; what an agent sees is the transposed view (w, K, d) of one step.
@@ -6,7 +7,7 @@ a vector register; what an agent sees is the transposed view (w, K, d) of one st
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Literal, Protocol
 
 import numpy as np
 
@@ -20,11 +21,23 @@ norm, the anisotropic arms of the heterogeneous-clients publication's released c
 behind a uniform direction in the others, hence of norm sqrt(2), the arms of the generalized linear publication's."""
 
 
+class ArmSource(Protocol):
+    """Shows arms to those who are awake."""
+
+    @property
+    def size(self) -> int:
+        """How many numbers are kept in memory for one decision, roughly; blocks are cut accordingly."""
+
+    def draw(self, who: IntArray, theta: FloatArray, rng: np.random.Generator) -> tuple[FloatArray, FloatArray]:
+        """For awake agents `who` (B, w): lanes (B, w, d, K) and their scores <theta_i, x> (B, w, K)."""
+
+
 class FreshArms:
     """K new arms for every decision."""
 
     def __init__(self, arms: int, dim: int, spread: Spread) -> None:
         self._arms = arms
+        self.size = arms * dim
         self._biased = spread == "biased"
         self._scale = _deviations(dim, spread)
 
@@ -46,6 +59,7 @@ class PoolArms:
         if spread == "biased":
             self.pool[:, -1] = 1.0
         self._arms = arms
+        self.size = arms * dim
         self._theta: FloatArray | None = None
         self._values = np.empty((0, pool))
 
@@ -58,6 +72,23 @@ class PoolArms:
         means = np.empty((*who.shape, self._arms))
         _show(uniforms, self.pool, self._values, who, lanes, means)
         return lanes, means
+
+
+class FixedArms:
+    """The K unit vectors, in the same order for every decision: an arm is its place, and theta holds the means.
+
+    They take no memory; `size` says how much noise and the like do.
+    """
+
+    def __init__(self, arms: int, size: int = 1) -> None:
+        self._lanes = np.eye(arms)
+        self.size = size
+
+    def draw(self, who: IntArray, theta: FloatArray, rng: np.random.Generator) -> tuple[FloatArray, FloatArray]:
+        """For awake agents `who` (B, w): lanes (B, w, K, K) and their scores (B, w, K), read-only views of one row."""
+        lanes = np.broadcast_to(self._lanes, (*who.shape, *self._lanes.shape))
+        scores = np.broadcast_to(theta[0], (*who.shape, theta.shape[1])) if len(theta) == 1 else theta[who]
+        return lanes, scores
 
 
 def _deviations(dim: int, spread: Spread) -> FloatArray:

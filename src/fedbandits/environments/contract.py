@@ -67,6 +67,15 @@ class Parametric(Protocol):
 
 
 @runtime_checkable
+class Armed(Protocol):
+    """A world with the same K arms at every turn."""
+
+    @property
+    def means(self) -> FloatArray:
+        """(K,) mean reward of each arm."""
+
+
+@runtime_checkable
 class Drifting(Protocol):
     """A world in which agents change cluster; `problem.clusters` are those of the beginning."""
 

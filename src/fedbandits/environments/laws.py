@@ -6,14 +6,18 @@ choice under the same seed is therefore rewarded alike, whoever makes it.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
+from scipy.special import gamma
 from scipy.stats import poisson
 
 from fedbandits.arrays import FloatArray
+from fedbandits.linalg.jit import jit
 from fedbandits.linalg.links import Link, LinkName, means
+from fedbandits.network.contract import Outliers
 
 
 class Law(Protocol):
@@ -23,7 +27,7 @@ class Law(Protocol):
         """Mean rewards of arms with the given scores <theta, x>."""
 
     def shocks(self, rng: np.random.Generator, shape: tuple[int, ...]) -> FloatArray:
-        """The randomness of decisions."""
+        """The randomness of decisions: a number for each, or a row of them behind the axes of `shape`."""
 
     def rewards(self, means: FloatArray, shocks: FloatArray) -> FloatArray:
         """Observed rewards."""
@@ -55,8 +59,8 @@ class Bernoulli:
     link: LinkName
 
     def means(self, scores: FloatArray) -> FloatArray:
-        """mu of the scores."""
-        return means(Link(self.link).code, scores)
+        """mu of the scores; under the identity link these very scores."""
+        return scores if self.link == "identity" else means(Link(self.link).code, scores)
 
     def shocks(self, rng: np.random.Generator, shape: tuple[int, ...]) -> FloatArray:
         """Uniform numbers."""
@@ -82,6 +86,120 @@ class Poisson:
     def rewards(self, means: FloatArray, shocks: FloatArray) -> FloatArray:
         """By inversion of the distribution function."""
         return np.asarray(poisson.ppf(shocks, means), dtype=np.float64)
+
+
+@dataclass(frozen=True, slots=True)
+class TwoPoint:
+    """y is `value` with probability mean / value, else 0: a scaled Bernoulli law, for means in [0, value]."""
+
+    value: float
+
+    def means(self, scores: FloatArray) -> FloatArray:
+        """The scores themselves."""
+        return scores
+
+    def shocks(self, rng: np.random.Generator, shape: tuple[int, ...]) -> FloatArray:
+        """Uniform numbers."""
+        return rng.random(shape)
+
+    def rewards(self, means: FloatArray, shocks: FloatArray) -> FloatArray:
+        """`value` where the uniform number lies below the probability."""
+        return np.where(self.value * shocks < means, self.value, 0.0)
+
+    def central_moment(self, mean: float, order: float) -> float:
+        """E|y - mean|^order."""
+        chance = mean / self.value
+        return float(chance * (self.value - mean) ** order + (1 - chance) * mean**order)
+
+
+@dataclass(frozen=True, slots=True)
+class Stable:
+    """y = <theta, x> + scale Z, Z standard symmetric alpha-stable: E exp(itZ) = exp(-|t|^alpha), 1 < alpha <= 2.
+
+    For alpha = 2, Z is N(0, 2). Below 2 its variance is infinite, and moments are finite for orders below alpha alone.
+    """
+
+    alpha: float
+    scale: float
+
+    def means(self, scores: FloatArray) -> FloatArray:
+        """The scores themselves."""
+        return scores
+
+    def shocks(self, rng: np.random.Generator, shape: tuple[int, ...]) -> FloatArray:
+        """Noise, by the method of Chambers, Mallows & Stuck (1976)."""
+        angle = rng.random(shape)
+        weight = rng.standard_exponential(shape)
+        _make_stable(self.alpha, self.scale, angle.reshape(-1), weight.reshape(-1))
+        return angle
+
+    def rewards(self, means: FloatArray, shocks: FloatArray) -> FloatArray:
+        """Mean plus noise."""
+        return means + shocks
+
+    def central_moment(self, order: float) -> float:
+        """E|scale Z|^p = scale^p 2^p Gamma((p+1)/2) Gamma(1 - p/alpha) / (sqrt(pi) Gamma(1 - p/2)), 0 < p < alpha.
+
+        For alpha = 2 the last two Gammas cancel, and p may be anything.
+        """
+        gaussian = (2 * self.scale) ** order * gamma((order + 1) / 2) / math.sqrt(math.pi)
+        if self.alpha == 2:
+            return float(gaussian)
+        if order >= self.alpha:
+            return math.inf
+        return float(gaussian * gamma(1 - order / self.alpha) / gamma(1 - order / 2))
+
+
+@jit
+def _make_stable(alpha: float, scale: float, angle: FloatArray, weight: FloatArray) -> None:
+    """Turn uniform numbers `angle` into stable ones in place, with the help of exponential numbers `weight`.
+
+    With U uniform on (-pi/2, pi/2) and W exponential,
+    Z = sin(alpha U) / cos(U)^(1/alpha) * (W / cos((alpha - 1) U))^((alpha - 1)/alpha).
+    """
+    power = 1.0 / alpha
+    for i in range(len(angle)):
+        u = math.pi * (angle[i] - 0.5)
+        spread = (weight[i] / math.cos((alpha - 1.0) * u)) ** (1.0 - power)
+        angle[i] = scale * math.sin(alpha * u) / math.cos(u) ** power * spread
+
+
+@dataclass(frozen=True, slots=True)
+class Contaminated:
+    """Huber contamination: with probability `rate`, what is observed is drawn from Q instead of `law`.
+
+    Q is the number `outlier`, or N(0, outlier^2), or Cauchy with scale `outlier`; see `Outliers`. Means are those of
+    `law`, hence regret is that of clean rewards. Under one seed a decision's clean shock is the same at every rate, and
+    what is contaminated at a low rate is contaminated at a higher one, by the same outlier.
+    """
+
+    law: Law
+    rate: float
+    outliers: Outliers
+    outlier: float
+
+    def means(self, scores: FloatArray) -> FloatArray:
+        """Mean rewards before contamination."""
+        return self.law.means(scores)
+
+    def shocks(self, rng: np.random.Generator, shape: tuple[int, ...]) -> FloatArray:
+        """(*shape, 2): the shock of `law`, and the outlier that is seen instead, NaN where there is none."""
+        fate = rng.spawn(1)[0]  # leaves the numbers that `rng` draws as they are without contamination
+        drawn = np.empty((*shape, 2))
+        drawn[..., 0] = self.law.shocks(rng, shape)
+        clean = fate.random(shape) >= self.rate
+        drawn[..., 1] = self.outlier
+        if self.outliers == "gaussian":
+            drawn[..., 1] *= fate.standard_normal(shape)
+        elif self.outliers == "cauchy":
+            drawn[..., 1] *= fate.standard_cauchy(shape)
+        drawn[clean, 1] = np.nan
+        return drawn
+
+    def rewards(self, means: FloatArray, shocks: FloatArray) -> FloatArray:
+        """The outlier where there is one, else the reward by `law`."""
+        outlier = shocks[..., 1]
+        return np.where(np.isnan(outlier), self.law.rewards(means, shocks[..., 0]), outlier)
 
 
 def law_of(link: LinkName, noise: float) -> Law:

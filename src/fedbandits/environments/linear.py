@@ -14,9 +14,9 @@ import numpy as np
 from pydantic import ConfigDict, Field, model_validator
 from pydantic.dataclasses import dataclass
 
-from fedbandits.arrays import FloatArray, IntArray
+from fedbandits.arrays import BoolArray, FloatArray, IntArray
 from fedbandits.environments import schedules
-from fedbandits.environments.arms import FreshArms, PoolArms, Spread
+from fedbandits.environments.arms import ArmSource, FreshArms, PoolArms, Spread
 from fedbandits.environments.contract import AboutEnvironment, Outcome, Turn, World, parts_of
 from fedbandits.environments.laws import Gaussian, Law
 from fedbandits.environments.schedules import Schedule
@@ -24,7 +24,7 @@ from fedbandits.linalg.jit import jit
 from fedbandits.protocol import Problem
 
 _BLOCK = 2**18
-"""Arm coordinates drawn at once; part of what a seed means, since every block has its own generator."""
+"""Numbers drawn at once; part of what a seed means, since every block has its own generator."""
 
 
 class LinearWorld:
@@ -39,7 +39,7 @@ class LinearWorld:
         self,
         problem: Problem,
         theta: FloatArray,
-        source: FreshArms | PoolArms,
+        source: ArmSource,
         schedule: Schedule,
         seed: np.random.SeedSequence,
         law: Law,
@@ -53,7 +53,7 @@ class LinearWorld:
         self._seed = seed
         self._presence = presence
         awake = schedules.awake_per_step(schedule, problem.agents)
-        self._steps = max(1, _BLOCK // (awake * problem.arms * problem.dim))
+        self._steps = max(1, _BLOCK // (awake * source.size))
         self._block = -1
 
     def with_parameters(self, theta: FloatArray) -> LinearWorld:
@@ -70,7 +70,7 @@ class LinearWorld:
             return Turn(who, lanes.transpose(0, 2, 1))
         there = self._there[at]
         shown = there[who]
-        return Turn(who[shown], lanes[shown].transpose(0, 2, 1), reachable=there)
+        return Turn(who[shown], _rows(lanes, shown).transpose(0, 2, 1), reachable=there)
 
     def pay(self, step: int, picks: IntArray) -> Outcome:
         """Rewards and pseudo-regrets; see `World`."""
@@ -78,7 +78,7 @@ class LinearWorld:
         means, shocks = self._means[at], self._shocks[at]
         if self._presence is not None:
             shown = self._there[at][self._who[at]]
-            means, shocks = means[shown], shocks[shown]
+            means, shocks = _rows(means, shown), shocks[shown]
         earned, regrets, chance = _settle(means, picks)
         return Outcome(self._law.rewards(earned, shocks), regrets, chance)
 
@@ -96,6 +96,11 @@ class LinearWorld:
                 self._there = rng.random((self._steps, self.problem.agents)) < self._presence
             self._block = block
         return at
+
+
+def _rows(array: FloatArray, shown: BoolArray) -> FloatArray:
+    """The rows `shown` (w,) of `array` (w, ...), without a copy where all rows are one and the same in memory."""
+    return array[: np.count_nonzero(shown)] if array.strides[0] == 0 else array[shown]
 
 
 @jit
@@ -162,18 +167,13 @@ class Linear:
     def _law(self) -> Law:
         return Gaussian(self.noise)
 
-    def _source(self, rng: np.random.Generator) -> FreshArms | PoolArms:
+    def _source(self, rng: np.random.Generator) -> ArmSource:
         if self.pool is None:
             return FreshArms(self.arms, self.dim, self.spread)
         return PoolArms(self.arms, self.pool, self.dim, self.spread, rng)
 
     def _presence(self, rng: np.random.Generator) -> FloatArray | None:
-        if self.stragglers == 0:
-            return None
-        late = rng.permutation(self.clients)[: round(self.stragglers * self.clients)]
-        presence = np.ones(self.clients)
-        presence[late] = self.presence
-        return presence
+        return presences(self.clients, self.stragglers, self.presence, rng)
 
     def _problem(self, horizon: int) -> Problem:
         return Problem(
@@ -219,6 +219,19 @@ class LinearShared(Linear):
         common = unit_rows(rng, 1, self.shared) * np.sqrt(self.shared / self.dim)
         local = unit_rows(rng, self.clients, own) * np.sqrt(own / self.dim)
         return np.hstack([np.repeat(common, self.clients, axis=0), local])
+
+
+def presences(clients: int, stragglers: float, presence: float, rng: np.random.Generator) -> FloatArray | None:
+    """(n,) the chance that each agent is there in a step: `presence` for a share `stragglers`, 1 for the others.
+
+    None where nobody ever stays away.
+    """
+    if stragglers == 0:
+        return None
+    late = rng.permutation(clients)[: round(stragglers * clients)]
+    chances = np.ones(clients)
+    chances[late] = presence
+    return chances
 
 
 def unit_rows(rng: np.random.Generator, rows: int, dim: int) -> FloatArray:

@@ -2,20 +2,27 @@
 
     title, source, description        what it is, which publication's figure or table it repeats
     [environment]                     name = "linear", and its parameters
-    [run]                             horizon, seeds (how many), points (steps kept of each run)
+    [network]                         optional, for agents without a server: name = "ring", and its parameters
+    [run]                             horizon, seeds (how many), points (steps kept of each run), coverage (whether
+                                      confidence ellipsoids are checked), theory (whether bounds are evaluated)
     [algorithms.LABEL]                name = "dislinucb", and its parameters
     [sweep]                           optional: "environment.clients" = [1, 2, 4], "run.horizon" = [...],
-                                      "algorithms.LABEL.threshold" = [...]; all combinations are run
+                                      "algorithms.LABEL.threshold" = [...], "network.ttl" = [...],
+                                      "network.name" = ["ring", "star"]; all combinations are run
     [[points]]                        instead of [sweep], for combinations of your own: each a table of the same
                                       paths, such as { "environment.clients" = 4, "environment.dim" = 2 }
     [[claims]]                        kind, text, and what that kind needs; see `claims`
     [[published]]                     of, metric, at, value, where: figures to be shown beside ours; see `published`
 
-A sweep over a parameter of one algorithm concerns that algorithm only.
+A sweep over a parameter of one algorithm concerns that algorithm only. The column of a sweep is called like the
+parameter; that of "network.name" is called "network"; and a parameter with the name of something measured, such as
+epsilon, has the column NAME_given. Under a sweep over "network.name" only parameters that all those networks
+have can be given.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import difflib
 import itertools
 import os
@@ -30,9 +37,11 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationEr
 
 from fedbandits.algorithms import ALGORITHMS
 from fedbandits.catalogue import ConfigError, build, explain
-from fedbandits.claims import METRICS, Claim, known_metric
+from fedbandits.claims import METRICS, Claim, Growth, known_metric
 from fedbandits.compare import Case
 from fedbandits.environments import ENVIRONMENTS
+from fedbandits.network.contract import Network
+from fedbandits.network.topologies import NETWORKS
 from fedbandits.published import Published
 
 
@@ -49,6 +58,12 @@ class Part(BaseModel):
         return dict(self.model_extra or {})
 
 
+class NetworkPart(Part):
+    """A network; the name may be left out where the sweep goes over names."""
+
+    name: str = ""
+
+
 class RunSettings(BaseModel):
     """How long, how often, and how much is kept."""
 
@@ -58,6 +73,7 @@ class RunSettings(BaseModel):
     seeds: Annotated[int, Field(ge=1)] = 10
     points: Annotated[int, Field(ge=1)] = 200
     coverage: bool = False
+    theory: bool = False
 
 
 def _flat(sweep: Any) -> Any:
@@ -89,6 +105,7 @@ class Experiment(BaseModel):
     source: str
     description: str = ""
     environment: Part
+    network: NetworkPart | None = None
     run: RunSettings
     algorithms: Annotated[dict[str, Part], Field(min_length=1)]
     sweep: Sweep = {}
@@ -111,6 +128,9 @@ class Experiment(BaseModel):
                 raise ValueError(f"sweep: two of its columns for {label!r} have the same name: {', '.join(columns)}")
         for at, claim in enumerate(self.claims):
             self._check_mentioned(f"claims.{at}", claim.labels, claim.columns, claim.metrics)
+            if isinstance(claim, Growth):
+                self._check_numbers(f"claims.{at}", claim.against)
+        self._check_network()
         self.cases  # noqa: B018  builds everything, and says what cannot be built
         for at, figure in enumerate(self.published):
             self._check_mentioned(f"published.{at}", [figure.of], list(figure.at), [figure.metric])
@@ -125,7 +145,7 @@ class Experiment(BaseModel):
 
     @property
     def columns(self) -> list[str]:
-        """Names of the sweep columns: the last component of each path."""
+        """Names of the sweep columns; see `column_of`."""
         return list(dict.fromkeys(column_of(path) for path in self.paths))
 
     @property
@@ -160,43 +180,107 @@ class Experiment(BaseModel):
         for metric in metrics:
             if not known_metric(metric):
                 raise ValueError(f"{where}: unknown metric {metric!r}; {_hint(metric, METRICS)}")
+            if metric.endswith(("upper_bound", "lower_bound")) and not self.run.theory:
+                raise ValueError(f"{where}: {metric} is known only where it is asked for; set run.theory = true")
+
+    def _check_numbers(self, where: str, column: str) -> None:
+        swept = [value for path in self.paths if column_of(path) == column for value in self._swept(path)]
+        for value in swept:
+            if isinstance(value, bool) or not isinstance(value, int | float):
+                raise ValueError(f"{where}: growth against {column!r} needs numbers to grow along (got {value!r})")
+
+    def _check_network(self) -> None:
+        """What is said of networks fits together, and who needs one has one."""
+        swept = [path for path in self.paths if path.startswith("network.")]
+        if self.network is None and swept and NETWORK_NAME not in swept:
+            raise ValueError(f"sweep: {swept[0]!r} is a parameter of no network; give [network] with a name")
+        if self.network is not None and not self.network.name and NETWORK_NAME not in swept:
+            raise ValueError(f"network.name: field required; known are: {', '.join(NETWORKS)}")
+        if self.network is None and not swept:
+            for label, part in self.algorithms.items():
+                if part.name in ALGORITHMS and ALGORITHMS[part.name].about.topology == "graph":
+                    raise ValueError(f"algorithms.{label}: {part.name} talks on a graph; give [network] with a name")
+        if NETWORK_NAME in swept:
+            self._check_common([_parameter_of(path) for path in swept if path != NETWORK_NAME])
+
+    def _check_common(self, swept: Sequence[str]) -> None:
+        """Every parameter that is given or `swept` belongs to all networks that are swept over."""
+        kinds = {name: NETWORKS[name] for name in self._swept(NETWORK_NAME) if name in NETWORKS}
+        takes = {name: [item.name for item in dataclasses.fields(kind)] for name, kind in kinds.items()}
+        for given in (*(self.network.parameters if self.network else ()), *swept):
+            for name, own in takes.items():
+                if given not in own:
+                    common = [item for item in own if all(item in others for others in takes.values())]
+                    raise ValueError(
+                        f"network.{given}: {name} has no such parameter, and it is swept over; "
+                        f"common to all of {', '.join(takes)} are: {', '.join(common)}"
+                    )
+
+    def _swept(self, path: str) -> list[Any]:
+        """The values that `path` takes."""
+        return [point[path] for point in self.points] if self.points else self.sweep[path]
 
     def _check_axis(self, path: str) -> None:
         parts = path.split(".")
-        column = parts[-1]
         legal = (
-            path == "run.horizon"
-            or (parts[0] == "environment" and len(parts) == 2)
-            or (parts[0] == "algorithms" and len(parts) == 3)
+            path in ("run.horizon", NETWORK_NAME)
+            or (parts[0] in ("environment", "network") and len(parts) == 2 and parts[-1] != "name")
+            or (parts[0] == "algorithms" and len(parts) == 3 and parts[-1] != "name")
         )
-        if not legal or column == "name":
+        if not legal:
             raise ValueError(
-                f"sweep: cannot sweep {path!r}; possible are run.horizon, environment.PARAMETER and "
-                "algorithms.LABEL.PARAMETER"
+                f"sweep: cannot sweep {path!r}; possible are run.horizon, environment.PARAMETER, network.PARAMETER, "
+                "network.name and algorithms.LABEL.PARAMETER"
             )
         if parts[0] == "algorithms" and parts[1] not in self.algorithms:
             raise ValueError(f"sweep: no algorithm {parts[1]!r} here; {_hint(parts[1], list(self.algorithms))}")
-        if column in {"algorithm", "seed", "step", *METRICS} or (column == "clients" and parts[0] != "environment"):
-            raise ValueError(f"sweep: {path!r} would be called {column!r}, which is the name of something measured")
 
     def _case(self, label: str, values: Mapping[str, Any]) -> Case:
-        def swept(table: str, part: Part) -> dict[str, Any]:
-            own = {path: value for path, value in values.items() if path.rpartition(".")[0] == table}
-            return part.parameters | {column_of(path): value for path, value in own.items()}
+        def swept(table: str) -> dict[str, Any]:
+            return {_parameter_of(path): value for path, value in values.items() if path.rpartition(".")[0] == table}
 
         table = f"algorithms.{label}"
         algorithm, environment = self.algorithms[label], self.environment
         return Case(
             label,
-            _built(ALGORITHMS, algorithm.name, swept(table, algorithm), "algorithm", table),
-            _built(ENVIRONMENTS, environment.name, swept("environment", environment), "environment", "environment"),
+            _built(ALGORITHMS, algorithm.name, algorithm.parameters | swept(table), "algorithm", table),
+            _built(
+                ENVIRONMENTS,
+                environment.name,
+                environment.parameters | swept("environment"),
+                "environment",
+                "environment",
+            ),
             _whole(values.get("run.horizon", self.run.horizon)),
             {column_of(path): value for path, value in values.items()},
+            self._network(swept("network")),
         )
+
+    def _network(self, swept: dict[str, Any]) -> Network | None:
+        """The network with what is `swept`, its name perhaps; None where there is none."""
+        if self.network is None and not swept:
+            return None
+        part = self.network or NetworkPart()
+        name = str(swept.pop("name", part.name))
+        network: Network = _built(NETWORKS, name, part.parameters | swept, "network", "network")
+        return network
+
+
+NETWORK_NAME = "network.name"
+_MEASURED = {"algorithm", "seed", "step", "clients", *METRICS}
 
 
 def column_of(path: str) -> str:
-    """The name of a sweep path's column: its last component."""
+    """The name of a sweep path's column.
+
+    >>> [column_of(path) for path in ("environment.clients", "network.name", "algorithms.private.epsilon")]
+    ['clients', 'network', 'epsilon_given']
+    """
+    name = "network" if path == NETWORK_NAME else _parameter_of(path)
+    return f"{name}_given" if name in _MEASURED and path != "environment.clients" else name
+
+
+def _parameter_of(path: str) -> str:
     return path.rpartition(".")[2]
 
 

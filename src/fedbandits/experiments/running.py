@@ -6,9 +6,9 @@ import os
 from collections.abc import Sequence
 
 from fedbandits.catalogue import ConfigError
-from fedbandits.compare import Study, run_study
+from fedbandits.compare import Case, Study, run_study
 from fedbandits.engines import Watcher
-from fedbandits.experiments.files import Experiment, load_experiment
+from fedbandits.experiments.files import NETWORK_NAME, Experiment, load_experiment
 from fedbandits.results import Results
 from fedbandits.store import describe
 
@@ -38,6 +38,7 @@ def run_experiment(
         cases=experiment.cases,
         points=experiment.run.points,
         coverage=experiment.run.coverage,
+        theory=experiment.run.theory,
         identity=_identity(experiment),
         sweep=experiment.columns,
         claims=[claim.model_dump(exclude_defaults=True) for claim in experiment.claims],
@@ -50,24 +51,42 @@ def run_experiment(
 
 def _identity(experiment: Experiment) -> dict[str, object]:
     """What was run with all defaults filled in; swept parameters are named by the sweep instead."""
-    environment = describe(experiment.cases[0].environment)
+    first = experiment.cases[0]
+    environment = describe(first.environment)
+    network = {} if first.network is None else describe(first.network)
+    if NETWORK_NAME in experiment.paths:
+        network = {"name": "swept", **_common(experiment.cases)}
     algorithms = {case.label: describe(case.algorithm) for case in experiment.cases}
     for path in experiment.paths:
         table, _, name = path.rpartition(".")
         if table == "environment":
             environment[name] = "swept"
+        elif table == "network":
+            network[name] = "swept"
         elif table != "run":
             algorithms[table.removeprefix("algorithms.")][name] = "swept"
     return {
         "environment": environment,
+        **({"network": network} if network else {}),
         "algorithms": algorithms,
         "run": {
             "horizon": "swept" if "run.horizon" in experiment.paths else experiment.run.horizon,
             "points": experiment.run.points,
             "coverage": experiment.run.coverage,
+            **({"theory": True} if experiment.run.theory else {}),
         },
         "sweep": experiment.sweep,
         **({"points": experiment.points} if experiment.points else {}),
+    }
+
+
+def _common(cases: Sequence[Case]) -> dict[str, object]:
+    """The parameters of their networks on which all `cases` agree."""
+    described = [describe(case.network) for case in cases]
+    return {
+        name: value
+        for name, value in described[0].items()
+        if all(other.get(name, ...) == value for other in described) and name != "name"
     }
 
 

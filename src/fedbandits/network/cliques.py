@@ -1,8 +1,8 @@
-"""Maximal cliques, with a bound on the work, and a cover by greedy cliques for when the bound is hit.
+"""Maximal cliques and a largest one, with a bound on the work, and a cover by greedy cliques for when it is hit.
 
-Enumerating maximal cliques is exponential in the worst case (3^(n/3) of them exist). `maximal_cliques` therefore counts
-the branches of its search and gives up beyond a limit; `greedy_cover` is always cheap. Both return cliques only:
-every two members of a set are adjacent.
+Enumerating maximal cliques is exponential in the worst case (3^(n/3) of them exist), and so is the search for a largest
+one. `maximal_cliques` and `largest_clique` therefore count the branches of their search and stop beyond a limit;
+`greedy_cover` is always cheap. All return cliques only: every two members of a set are adjacent.
 """
 
 from __future__ import annotations
@@ -13,6 +13,9 @@ from fedbandits.arrays import BoolArray, IntArray
 
 DEFAULT_LIMIT = 20_000
 """Branches of the search after which enumeration gives up. n disjoint cliques need about n branches."""
+
+DEFAULT_COLOURINGS = 1_000_000
+"""Nodes coloured after which the search for a largest clique stops: less than a second."""
 
 
 class TooManyCliques(Exception):  # noqa: N818
@@ -46,6 +49,53 @@ def maximal_cliques(adjacent: BoolArray, limit: int = DEFAULT_LIMIT) -> list[Int
             done |= 1 << node
     cliques = [np.array(_members(clique), dtype=np.int64) for clique in found]
     return sorted(cliques, key=lambda clique: (-len(clique), clique.tolist()))
+
+
+def largest_clique(adjacent: BoolArray, limit: int = DEFAULT_COLOURINGS) -> tuple[IntArray, bool]:
+    """The largest clique found in the graph `adjacent` (n, n), and whether the search was complete: none is larger.
+
+    Branch and bound of Tomita & Seki (2003): the candidates of every branch are coloured so that no two of one colour
+    are adjacent; a clique grows by at most one node of each colour. Stops when `limit` nodes have been coloured.
+    """
+    order = np.argsort(-adjacent.sum(axis=1), kind="stable")
+    near = _bits(adjacent[np.ix_(order, order)])
+    best: list[int] = []
+    clique: list[int] = []
+    stack = [_coloured((1 << len(near)) - 1, near)]
+    work = 0
+    while stack:
+        left, candidates = stack[-1]
+        if not candidates or len(clique) + candidates[-1][1] <= len(best):
+            stack.pop()
+            if clique:
+                clique.pop()
+            continue
+        work += len(candidates)
+        if work > limit:
+            break
+        node = candidates.pop()[0]
+        stack[-1] = (left & ~(1 << node), candidates)
+        clique.append(node)
+        if len(clique) > len(best):
+            best = clique.copy()
+        stack.append(_coloured(left & near[node], near))
+    return np.sort(order[best]), not stack
+
+
+def _coloured(candidates: int, near: list[int]) -> tuple[int, list[tuple[int, int]]]:
+    """The candidates themselves, and each with a colour 1, 2, ... that it shares with no neighbour, ascending."""
+    coloured = []
+    colour, left = 0, candidates
+    while left:
+        colour += 1
+        fitting = left
+        while fitting:
+            low = fitting & -fitting
+            node = low.bit_length() - 1
+            fitting &= ~(near[node] | low)
+            left ^= low
+            coloured.append((node, colour))
+    return candidates, coloured
 
 
 def greedy_cover(adjacent: BoolArray) -> list[IntArray]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Callable, Sequence
 
 import numpy as np
@@ -17,6 +18,12 @@ from fedbandits.report.readable import human
 WIDTH, HEIGHT = 480.0, 300.0
 """Points; the page scales a picture to its column."""
 FONT = 12.0
+LETTER = 0.52
+"""Width of an average letter, in font sizes."""
+_SLANT = 35.0
+"""Degrees."""
+_SLANTED = 24
+"""Letters of the longest name on a slant."""
 _WORTH_A_LOG = 8.0
 _MOST_DECADES = 6
 _FINER = ((1.0,), (1.0, 2.0, 5.0), (1.0, 1.5, 2.0, 3.0, 4.0, 5.0, 6.0, 8.0), tuple(np.arange(1.0, 10.0, 0.25)))
@@ -102,11 +109,27 @@ def tick_at(axis: Axis, places: Sequence[float]) -> None:
     axis.set_major_locator(FixedLocator(places))
 
 
-def named_axis(axis: Axis, names: Sequence[str]) -> None:
-    """One place for each name, in order."""
-    axis.set_major_locator(FixedLocator(list(range(len(names)))))
-    axis.set_major_formatter(FuncFormatter(lambda at, _: names[round(at)] if 0 <= round(at) < len(names) else ""))
-    axis.set_minor_locator(NullLocator())
+def named_axis(axes: Axes, names: Sequence[str]) -> None:
+    """A place on the x axis for each name, in order, lines between them; names that do not fit are written aslant."""
+    box = axes.get_position()
+    letters = 0.95 * box.width * WIDTH / len(names) / (LETTER * FONT)
+    broken = ["\n".join(textwrap.wrap(name, max(1, int(letters)), break_long_words=False)) for name in names]
+    lines = max(name.count("\n") + 1 for name in broken)
+    if lines <= 2 and max(len(line) for name in broken for line in name.split("\n")) <= letters:
+        depth = 1.25 * FONT * lines
+        axes.set_xticks(range(len(names)), broken, parse_math=False)
+    else:
+        short = [name if len(name) <= _SLANTED else name[: _SLANTED - 1] + "…" for name in names]
+        depth = FONT + np.sin(np.radians(_SLANT)) * max(map(len, short)) * LETTER * FONT
+        axes.set_xticks(
+            range(len(names)), short, rotation=_SLANT, ha="right", va="top", rotation_mode="anchor", parse_math=False
+        )
+    bottom = max(box.y0, (depth + 2.4 * FONT) / HEIGHT)
+    axes.set_position((box.x0, bottom, box.width, box.y1 - bottom))
+    axes.xaxis.set_minor_locator(NullLocator())
+    axes.set_xlim(-0.5, len(names) - 0.5)
+    for between in range(1, len(names)):
+        axes.axvline(between - 0.5, color=GRID.stand_in, linewidth=0.8, zorder=0)
 
 
 def _formatter(unit: str) -> FuncFormatter:

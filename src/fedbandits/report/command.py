@@ -9,6 +9,7 @@ from typing import Any
 
 from fedbandits.algorithms import ALGORITHMS
 from fedbandits.environments import ENVIRONMENTS
+from fedbandits.network.topologies import NETWORKS
 
 
 def compare_command(settings: Mapping[str, Any]) -> str | None:
@@ -18,10 +19,16 @@ def compare_command(settings: Mapping[str, Any]) -> str | None:
         return None
     if settings.get("sweep") is not None:
         return None
+    parts: list[tuple[str, Mapping[str, Any], Mapping[str, type[Any]], str]] = [
+        ("-a", described, ALGORITHMS, label) for label, described in settings["algorithms"].items()
+    ]
+    parts += [("-e", settings["environment"], ENVIRONMENTS, "")]
+    parts += [("-n", settings["network"], NETWORKS, "")] if "network" in settings else []
+    if not all(_has_a_word(described, registry) for _, described, registry, _ in parts):
+        return None
     words = ["fedbandits", "compare"]
-    for label, described in settings["algorithms"].items():
-        words += ["-a", spec(described, ALGORITHMS, label)]
-    words += ["-e", spec(settings["environment"], ENVIRONMENTS)]
+    for option, described, registry, label in parts:
+        words += [option, spec(described, registry, label)]
     words += ["--horizon", str(settings["run"]["horizon"]), "--seeds", str(len(seeds))]
     return shlex.join(words)
 
@@ -33,6 +40,11 @@ def spec(described: Mapping[str, Any], registry: Mapping[str, type[Any]], label:
     given = {key: value for key, value in described.items() if key != "name" and value != defaults.get(key)}
     head = f"{label}={name}" if label and label != name else name
     return head + (":" + ",".join(f"{key}={_value(value)}" for key, value in given.items()) if given else "")
+
+
+def _has_a_word(described: Mapping[str, Any], registry: Mapping[str, type[Any]]) -> bool:
+    """Whether it can be named on a command line: what is in no catalogue cannot, nor can lists, as of links."""
+    return described["name"] in registry and not any(isinstance(value, list) for value in described.values())
 
 
 def _value(value: Any) -> str:

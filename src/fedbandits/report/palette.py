@@ -43,7 +43,18 @@ SURFACE = Ink("surface", "#ffffff", "#15171d", "#5e7200")
 TEXT = Ink("ink", "#1b1d24", "#eceef4", "#5e7201")
 MUTED = Ink("muted", "#5d6270", "#9ea4b5", "#5e7202")
 GRID = Ink("grid", "#e5e7ee", "#2b2f3a", "#5e7203")
-INKS = (*SERIES, SURFACE, TEXT, MUTED, GRID)
+_SCALE = (
+    ("#e3ecfb", "#1d2b45"),
+    ("#bdd3f6", "#24416f"),
+    ("#93b6ee", "#2d5a9e"),
+    ("#6596e3", "#3b77cc"),
+    ("#3b74d0", "#6299e6"),
+    ("#1c53a8", "#95bdf4"),
+    ("#0b3272", "#d3e4fd"),
+)
+SCALE = tuple(Ink(f"scale-{i}", light, dark, f"#5e73{i:02x}") for i, (light, dark) in enumerate(_SCALE))
+"""From little to much: little is close to the page in either mode."""
+INKS = (*SERIES, *SCALE, SURFACE, TEXT, MUTED, GRID)
 
 _DASHES: tuple[Dash, ...] = ("solid", (0, (5.0, 2.0)), (0, (1.5, 1.5)), (0, (6.0, 2.0, 1.5, 2.0)))
 _MARKERS = ("o", "s", "^", "D", "v", "P", "X", "h")

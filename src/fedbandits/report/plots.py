@@ -25,8 +25,8 @@ from fedbandits.report.svg import inline_svg, series_mark
 _LABEL_ROOM = 0.745
 """Where the axes end when curves are named at their right end."""
 _LABEL_LETTERS = 20
-_LETTER = 0.52
-"""Width of an average letter, in font sizes."""
+_APART = 0.16
+"""Distance of points above one name, as a share of its room."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,18 +153,23 @@ def trade_off(points: pd.DataFrame, cost: Metric, series: Series, *, caption: st
 def sweep(points: pd.DataFrame, column: str, metric: Metric, series: Series, *, caption: str) -> Picture:
     """`metric` at the end against the sweep column, with error bars; log-log where both are positive numbers.
 
-    `points` is as for `trade_off`; rows of equal `line` are joined, which is what the line is called as well.
+    `points` is as for `trade_off`; rows of equal `line` belong together, which is what the line is called as well. They
+    are joined along numbers, infinity among them; names have no order, so points stand side by side above each.
     """
     figure, axes = frames.picture_axes(column, right=_LABEL_ROOM)
     places = list(pd.unique(points[column]))
     numbers = pd.to_numeric(pd.Series(places), errors="coerce").to_numpy(dtype=float)
-    if np.isfinite(numbers).all() and (numbers > 0).all():
-        frames.log_axis(axes.xaxis, numbers)
+    ordered = not np.isnan(numbers).any()
+    if not np.isfinite(numbers).all():
+        frames.named_axis(axes, [str(place) for place in places])
+        points = points.assign(at=_side_by_side(points, column, places, apart=0.0 if ordered else _APART))
+    else:
+        if (numbers > 0).all() or frames.worth_a_log(numbers):
+            frames.log_axis(axes.xaxis, numbers)
+        else:
+            frames.number_axis(axes.xaxis)
         frames.tick_at(axes.xaxis, list(numbers))
         points = points.assign(at=pd.to_numeric(points[column]).astype(float))
-    else:
-        frames.named_axis(axes.xaxis, [str(place) for place in places])
-        points = points.assign(at=[float(places.index(place)) for place in points[column]])
     values = points[metric.column].to_numpy(dtype=float)
     if (values > 0).any() and not (values < 0).any():
         frames.log_axis(axes.yaxis, values, metric.unit)
@@ -174,11 +179,22 @@ def sweep(points: pd.DataFrame, column: str, metric: Metric, series: Series, *, 
     for line, rows in points.groupby("line", sort=False):
         name = str(rows["name"].iloc[0])
         rows = rows.sort_values("at")
-        _error_bars(axes, rows, "at", metric.column, series.style(name), series.mark(name, "point"), joined=True)
+        _error_bars(axes, rows, "at", metric.column, series.style(name), series.mark(name, "point"), joined=ordered)
         ends.append(End(name, str(line), float(rows[metric.column].iloc[-1])))
     _name_ends(axes, ends, series)
     key = f"{metric.column}-by-{column}"
     return Picture(key, f"{metric.title} by {column}", caption, _svg(figure, key, f"{metric.title} by {column}"))
+
+
+def _side_by_side(points: pd.DataFrame, column: str, places: Sequence[Any], apart: float) -> list[float]:
+    """Where each point stands: at the place of its name, the lines in their order and, if there is room, `apart`."""
+    lines = list(pd.unique(points["line"]))
+    apart = min(apart, 0.8 / len(lines))
+    middle = (len(lines) - 1) / 2
+    return [
+        places.index(place) + apart * (lines.index(line) - middle)
+        for place, line in zip(points[column], points["line"], strict=True)
+    ]
 
 
 def _error_bars(axes: Axes, points: pd.DataFrame, x: str, y: str, look: Style, gid: str, *, joined: bool) -> None:
@@ -259,7 +275,7 @@ def _name_points(axes: Axes, points: pd.DataFrame, x: str, series: Series) -> No
     to_axes = axes.transData + axes.transAxes.inverted()
     marks = to_axes.transform(points[[x, "regret"]].to_numpy(dtype=float)) * size
     names = [str(name) for name in points["name"]]
-    widths = [len(_short(name)) * _LETTER * frames.FONT for name in names]
+    widths = [len(_short(name)) * frames.LETTER * frames.FONT for name in names]
     places = beside(marks, widths, 1.15 * frames.FONT, (size[0] + 18, size[1]))
     for name, (_, point), place in zip(names, points.iterrows(), places, strict=True):
         text = axes.annotate(

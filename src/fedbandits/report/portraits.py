@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Drawn:
-    """One client graph, and what is to be said of it; `note` instead where there is no picture."""
+    """One picture of clients, and what is to be said of it; `note` where there is none, or not all of it."""
 
     title: str
     svg: Markup | None
@@ -43,7 +43,7 @@ def portraits(results: Results) -> Section | None:
 
 
 def _drawn(found: Sequence[Portrait]) -> Iterator[Drawn]:
-    for at, (title, group) in enumerate(groupby(found, key=_title)):
+    for at, (title, group) in enumerate(groupby(found, key=title_of)):
         own = list(group)
         first = own[0].arrays
         if "graph" in first:
@@ -53,7 +53,8 @@ def _drawn(found: Sequence[Portrait]) -> Iterator[Drawn]:
             yield Drawn(title, None, [], "The graph has too many clients to be kept, and is not shown.")
 
 
-def _title(portrait: Portrait) -> str:
+def title_of(portrait: Portrait) -> str:
+    """The algorithm, and where in a sweep it was run."""
     where = ", ".join(f"{name}={value}" for name, value in portrait.point.items())
     return f"{portrait.label} at {where}" if where else portrait.label
 

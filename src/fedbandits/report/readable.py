@@ -12,6 +12,8 @@ def human(value: float, unit: str = "", digits: int = 3) -> str:
 
     >>> human(1234567), human(950), human(0), human(3_400_000_000, "B"), human(0.01234), human(999_999)
     ('1.23 M', '950', '0', '3.4 GB', '0.0123', '1 M')
+    >>> human(100, "%", 2), human(-0.00001)
+    ('100 %', '−1e-05')
     """
     if not math.isfinite(value):
         return "–" if math.isnan(value) else ("∞" if value > 0 else "−∞")
@@ -19,8 +21,8 @@ def human(value: float, unit: str = "", digits: int = 3) -> str:
         return f"0 {unit}".strip()
     rounded = float(f"{value:.{digits}g}")
     step = min(max(0, math.floor(math.log10(abs(rounded)) / 3 + 1e-12)), len(_PREFIXES) - 1)
-    shown = f"{rounded / 1000**step:.{digits}g}"
-    shown = f"{float(shown):g}".replace("-", "−") if "e" not in shown else shown
+    shown = f"{float(f'{abs(rounded) / 1000**step:.{digits}g}'):g}"
+    shown = f"−{shown}" if rounded < 0 else shown
     return f"{shown} {_PREFIXES[step]}{unit}".rstrip()
 
 

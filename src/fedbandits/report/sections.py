@@ -12,8 +12,10 @@ import pandas as pd
 from markupsafe import Markup
 
 from fedbandits.environments import ENVIRONMENTS
+from fedbandits.ledger import DIRECTIONS
 from fedbandits.report import plots
 from fedbandits.report.command import compare_command
+from fedbandits.report.knowledge import knowledge
 from fedbandits.report.plots import BYTES, MESSAGES, NORMALISED, REGRET, REGRET_PER_CLIENT, Picture, Series
 from fedbandits.report.portraits import portraits
 from fedbandits.report.published import published
@@ -63,7 +65,8 @@ def claims(results: Results) -> Section | None:
 def table(results: Results) -> Section:
     """The summary table, and in a sentence what it says."""
     values = {"table": summary_table(results), "series": Series(_names(results)), "short": in_short(results)}
-    return Section("table", "Results", render("table.html", **values))
+    ways = [way for way in DIRECTIONS if (results.frame[f"{way}_messages"] > 0).any()]
+    return Section("table", "Results", render("table.html", **values, ways=ways or ["up", "down"]))
 
 
 def in_short(results: Results) -> str:
@@ -110,14 +113,27 @@ def reproduce(results: Results) -> Section | None:
     return Section("reproduce", "Reproduce", render("reproduce.html", command=command))
 
 
-def units(_: Results) -> Section:
+def units(results: Results) -> Section:
     """What is counted, and how."""
-    return Section("units", "What the units mean", render("units.html", definitions=definitions()))
+    private = bool(results.frame["epsilon"].notna().any())
+    return Section("units", "What the units mean", render("units.html", definitions=definitions(), private=private))
 
 
-SECTIONS: list[SectionBuilder] = [claims, published, table, pictures, portraits, settings, reproduce, units]
+SECTIONS: list[SectionBuilder] = [
+    claims,
+    published,
+    table,
+    pictures,
+    portraits,
+    knowledge,
+    settings,
+    reproduce,
+    units,
+]
 
 
+_LONG = 400
+"""Letters of a list in the settings, such as the links of a graph, above which only their number is told."""
 _CROWD = 12
 """With more labels than that, the trade-off shows algorithms, each with all its parameters."""
 
@@ -143,7 +159,17 @@ def _run_pictures(results: Results, series: Series) -> Iterator[Picture]:
     else:
         yield plots.trade_off(points, BYTES, series, caption=caption)
     for metric in (BYTES, MESSAGES):
-        yield plots.curves(frame, metric, series, caption="Both directions together.")
+        yield plots.curves(frame, metric, series, caption=_ways(frame))
+
+
+def _ways(frame: pd.DataFrame) -> str:
+    """Whose talk is counted together."""
+    starred = bool((frame["up_bytes"] + frame["down_bytes"] > 0).any())
+    if not (frame["peer_bytes"] > 0).any():
+        return "Both directions together."
+    if not starred:
+        return "Between clients, once for every link crossed."
+    return "To the server, to clients, and between clients once for every link crossed, all together."
 
 
 def _sweep_pictures(results: Results, series: Series) -> Iterator[Picture]:
@@ -162,8 +188,9 @@ def _sweep_pictures(results: Results, series: Series) -> Iterator[Picture]:
             if (here[metric.column] > 0).any():
                 yield plots.sweep(here, column, metric, series, caption=f"At the end of the run. {_bars(results)}")
     if (points["bytes"] > 0).any():
-        caption = "One point for each value swept over, joined in order. Lower left is better."
-        yield plots.trade_off(points, BYTES, series, caption=caption, joined=True)
+        ordered = all(pd.api.types.is_numeric_dtype(points[column]) for column in swept)
+        caption = f"One point for each value swept over{', joined in order' if ordered else ''}. Lower left is better."
+        yield plots.trade_off(points, BYTES, series, caption=caption, joined=ordered)
 
 
 def _swept(results: Results) -> list[str]:
@@ -234,4 +261,9 @@ def _rows(settings: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, 
 
 
 def _shown(value: Any) -> str:
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    if isinstance(value, str):
+        return value
+    text = json.dumps(value, ensure_ascii=False)
+    if isinstance(value, list) and len(text) > _LONG:
+        return f"{len(value)} entries"
+    return text

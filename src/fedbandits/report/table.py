@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -74,13 +74,21 @@ class Table:
 
 
 def summary_table(results: Results) -> Table:
-    """Regret with standard error, what was said each way, and speed, for every algorithm and sweep point."""
+    """Regret with standard error, what was said each way, and speed, for every algorithm and sweep point.
+
+    Where any algorithm is private, also the privacy spent.
+    """
     summary = summarise(results)
     ways = [way for way in _ARROWS if (summary[f"{way}_messages"] > 0).any()] or ["up", "down"]
-    columns = [Column("Algorithm", numeric=False), *(Column(name) for name in results.sweep)]
+    private = bool(summary["epsilon"].notna().any())
+    columns = [
+        Column("Algorithm", numeric=False),
+        *(Column(name, numeric=pd.api.types.is_numeric_dtype(summary[name])) for name in results.sweep),
+    ]
     columns += [
         Column("Regret", "cumulative pseudo-regret of all clients at the end, mean ± standard error over seeds"),
-        Column("Syncs", "synchronisations: conversations in which the server asked for or told anything"),
+        *([Column("ε", "privacy spent by the client that has spent most")] if private else []),
+        Column("Syncs", "conversations in which the server asked for or told anything; rounds in which peers spoke"),
         Column("Messages", "transfers that carried at least one array"),
         Column("Scalars", "numbers inside messages"),
         Column("Bytes", "length of the serialised messages"),
@@ -95,12 +103,21 @@ def summary_table(results: Results) -> Table:
             *((_plain(point[column]),) for column in results.sweep),
         ]
         cells.append((_figure(point, "regret", with_error),))
+        if private:
+            cells.append((_figure(point, "epsilon", _mean_only),))
         cells.append((_figure(point, "syncs", _mean_only),))
         for unit, shown in (("messages", _mean_only), ("scalars", _mean_only), ("bytes", _bytes_only)):
-            cells.append(tuple(_figure(point, f"{way}_{unit}", shown, way) for way in ways))
+            cells.append(tuple(_figure(point, f"{way}_{unit}", shown, way) for way in _used(point, ways)))
         cells.append((_figure(point, "decisions_per_second", _mean_only),))
         rows.append(Row(name, tuple(cells), float(point["regret"] / largest) if largest > 0 else 0.0))
     return Table(tuple(columns), tuple(rows))
+
+
+def _used(point: pd.Series[Any], ways: Sequence[str]) -> Sequence[str]:
+    """Where some talk to a server and some to each other, only the ways that this one uses."""
+    if "peer" not in ways:
+        return ways
+    return [way for way in ways if point[f"{way}_messages"] > 0] or ways[-1:]
 
 
 def _plain(value: Any) -> Figure:

@@ -1,0 +1,132 @@
+"""CentUCB1: leaders learn, everybody else repeats what its leader did."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import numpy as np
+from pydantic import ConfigDict
+from pydantic.dataclasses import dataclass
+
+from fedbandits.algorithms.armed.estimators import Estimation, MeanName
+from fedbandits.algorithms.armed.fed_ucb1 import PULLED, REWARD, FedUCB1Agents
+from fedbandits.algorithms.armed.theory import domination, lower_bound, upper_bound
+from fedbandits.arrays import FloatArray, IntArray, State
+from fedbandits.catalogue import About
+from fedbandits.linalg.jit import jit
+from fedbandits.network.leaders import leadership
+from fedbandits.portrait import LEADERS
+from fedbandits.protocol import Bounds, Inbox, Problem
+from fedbandits.streams import Streams
+
+
+@dataclass(frozen=True, kw_only=True, config=ConfigDict(extra="forbid"))
+class CentUCB1(Estimation):
+    """Leaders play FedUCB1 on all they have seen or heard; followers repeat what their leader did.
+
+    Leaders are a dominating set of the power graph G_gamma; every other agent v follows one of them, l(v), within gamma
+    hops. Followers play each arm once, then
+
+        a_v(t) = a_l(v)(t - dist(v, l(v))):
+
+    the newest action of their leader that has reached them; before any has, they play FedUCB1 too. All tell (arm,
+    reward). Agents need to know the graph beforehand, to agree on the leaders; see `network.leaders`.
+
+    Guarantee (theorem 4.3; its statement drops a factor gamma): regret O(psi(G_gamma) sum_k Delta_k^(-1/eps) log T +
+    psi M gamma sum_k Delta_k) with the size of the dominating set found in place of psi; eps = 1 for sub-Gaussian
+    rewards.
+    """
+
+    about: ClassVar[About] = About(
+        name="cent-ucb1",
+        family="armed",
+        topology="graph",
+        talks="after every pull, to all within gamma hops",
+        says=(REWARD,),
+        guarantee="regret O(psi(G_gamma) sum_k log T / Delta_k + psi M gamma sum_k Delta_k), psi the domination number",
+        source="Dubey (2022), thesis, section 4.3",
+        environment="bernoulli",
+    )
+
+    def agents(self, problem: Problem, n: int, rng: Streams) -> CentUCB1Agents:
+        """n agents, each a leader or a follower."""
+        return CentUCB1Agents(self, problem, n, rng.identities)
+
+    def server(self, problem: Problem, n: int) -> None:
+        """Agents talk to each other."""
+
+    def bounds(self, problem: Problem, means: FloatArray) -> Bounds:
+        """Theorem 4.3, with the factor gamma that its proof has, and theorem 2.3."""
+        groups, n = domination(problem), problem.agents
+        upper = upper_bound(self, problem, means, groups, extra=groups * n * problem.ttl + n + groups)
+        return Bounds(upper, lower_bound(problem, means))
+
+
+@dataclass(frozen=True, kw_only=True, config=ConfigDict(extra="forbid"))
+class RobustCentUCB(CentUCB1):
+    """CentUCB1 with the shortest-interval mean, for contaminated rewards in messages.
+
+    Guarantee (remark 5.4): psi(G_gamma) in place of chi(G_gamma) in the regret of Robust-FedUCB.
+    """
+
+    mean: MeanName = "shortest-interval"
+
+    about: ClassVar[About] = About(
+        name="robust-cent-ucb",
+        family="armed",
+        topology="graph",
+        talks="after every pull, to all within gamma hops",
+        says=(REWARD,),
+        guarantee="regret O(psi(G_gamma) sum_k Delta_k log T / (Delta_k - 2 sqrt(eps))^2), contamination eps",
+        source="Dubey (2022), thesis, remark 5.4",
+        environment="bernoulli",
+    )
+
+
+class CentUCB1Agents(FedUCB1Agents):
+    """Leaders, and followers with the last action they have heard of (`copied`, -1 before the first, and its round)."""
+
+    keeps: ClassVar[tuple[str, ...]] = (*FedUCB1Agents.keeps, "copied", "copied_born")
+
+    def __init__(self, estimation: Estimation, problem: Problem, n: int, identities: IntArray) -> None:
+        super().__init__(estimation, problem, n, identities)
+        assert problem.network is not None
+        self._leaders = leadership(problem.network, problem.ttl).leader[identities]
+        self._follows = self._leaders != identities
+        self.copied = np.full(n, -1)
+        self.copied_born = np.full(n, -1)
+
+    def hear(self, inbox: Inbox) -> None:
+        """Count the rewards of others; followers also note what their leader did."""
+        super().hear(inbox)
+        pulled = inbox.said.arrays[PULLED.name]
+        _note_leader(
+            inbox.to, inbox.row, inbox.said.who, inbox.born, pulled, self._leaders, self.copied, self.copied_born
+        )
+
+    def portrait(self) -> State:
+        """How many samples each agent acts on, and whom it follows; see `portrait`."""
+        return {**super().portrait(), LEADERS: self._leaders}
+
+    def _pick(self, who: IntArray) -> IntArray:
+        own = super()._pick(who)
+        copies = self._follows[who] & (self.copied[who] >= 0) & (self.turns[who] >= self._arms)
+        return np.where(copies, self.copied[who], own)
+
+
+@jit
+def _note_leader(
+    to: IntArray,
+    row: IntArray,
+    origin: IntArray,
+    born: IntArray,
+    pulled: IntArray,
+    leader: IntArray,
+    copied: IntArray,
+    copied_born: IntArray,
+) -> None:
+    for e in range(len(to)):
+        i, r = to[e], row[e]
+        if origin[r] == leader[i] and born[r] > copied_born[i]:
+            copied[i] = pulled[r]
+            copied_born[i] = born[r]

@@ -1,0 +1,182 @@
+"""Consensus-UCB: neighbours average their counts and sums, and act on the averages."""
+
+from __future__ import annotations
+
+from typing import Annotated, ClassVar
+
+import networkx as nx
+import numpy as np
+from pydantic import ConfigDict, Field
+from pydantic.dataclasses import dataclass
+
+from fedbandits.algorithms.armed.agents import ArmedAgents
+from fedbandits.arrays import FloatArray, IntArray, State
+from fedbandits.catalogue import About
+from fedbandits.linalg.jit import jit
+from fedbandits.network.hops import adjacency
+from fedbandits.portrait import KNOWN
+from fedbandits.protocol import Inbox, Message, Problem
+from fedbandits.streams import Streams
+from fedbandits.wire import Utterance, vector
+
+COUNTS, SUMS = vector("counts", "K"), vector("sums", "K")
+ESTIMATE = Utterance("estimate", "peer", (COUNTS, SUMS))
+"""An agent's estimates of pulls and of rewards per agent, one of each for every arm."""
+
+
+@dataclass(frozen=True, kw_only=True, config=ConfigDict(extra="forbid"))
+class ConsensusUCB:
+    """coop-UCB2, UCB on a running consensus: the non-robust baseline on graphs.
+
+    Each agent estimates how often every arm has been pulled per agent, n^, and what that has brought per agent, s^. In
+    every round it adds its own pull, tells its direct neighbours (n^ + xi, s^ + r xi) = y, and takes on
+
+        x_i = y_i + (kappa/d_max) sum_{j heard} (y_j - y_i),   i.e.  x = P y,  P = I - (kappa/d_max) L,
+
+    L the Laplacian of the graph and d_max its largest degree. After each arm once it plays, t rounds being over,
+
+        argmax_k  s^/n^ + sigma sqrt( (2 gamma/G(eta)) ((n^ + sqrt(log t)) / (M n^)) (log t / n^) ),  G = 1 - eta^2/16.
+
+    M is the number of agents the consensus is among: all those connected to the agent, itself included.
+
+    `kappa` in (0, 1] is the step; by default d_max/(d_max + 1), for which every agent keeps some weight on itself, so
+    that consensus is reached on every connected graph, and at once on a complete one; 1 may oscillate for ever (rings
+    of even length). `noise` is sigma, by default `Problem.noise`: a sub-Gaussian constant, which heavy tails do not
+    have. `gamma` may be 1; the analysis needs more.
+
+    What is told is not a raw reward, but not private either: a neighbour can take an agent's first messages apart.
+
+    Guarantee: group regret O(sum_k log T / Delta_k) plus a constant that depends on the graph through the spectrum of
+    P, for Gaussian rewards of known sigma, a connected graph, `gamma` > 1, and all agents active in all rounds with no
+    message lost: otherwise P is not doubly stochastic, and counts drift. None for heavy tails or outliers.
+    """
+
+    kappa: Annotated[float, Field(gt=0, le=1)] | None = None
+    gamma: Annotated[float, Field(ge=1, allow_inf_nan=False)] = 1.1
+    eta: Annotated[float, Field(gt=0, lt=4)] = 2.0
+    noise: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
+
+    about: ClassVar[About] = About(
+        name="consensus-ucb",
+        family="armed",
+        topology="graph",
+        talks="after every pull, to direct neighbours",
+        says=(ESTIMATE,),
+        guarantee="regret O(sum_k log T / Delta_k) + const(graph): Gaussian rewards of known sigma, connected graph, "
+        "all agents active",
+        source="Landgren, Srivastava & Leonard, CDC 2016",
+        hops=1,
+        environment="gaussian",
+    )
+
+    def agents(self, problem: Problem, n: int, rng: Streams) -> ConsensusAgents:
+        """n agents that average with their neighbours."""
+        return ConsensusAgents(self, problem, n, rng.identities)
+
+    def server(self, problem: Problem, n: int) -> None:
+        """Agents talk to each other."""
+
+    def step(self, largest_degree: int) -> float:
+        """kappa/d_max: the weight of one neighbour; nobody has one on a graph without edges."""
+        if largest_degree == 0:
+            return 0.0
+        return 1.0 / (largest_degree + 1) if self.kappa is None else self.kappa / largest_degree
+
+
+class ConsensusAgents(ArmedAgents):
+    """Agents with estimated pulls and rewards per agent, `counts` and `sums` (n, K), and the newest round they have
+    heard of, `heard` (n,), -1 before the first.
+    """
+
+    keeps: ClassVar[tuple[str, ...]] = (*ArmedAgents.keeps, "counts", "sums", "heard")
+
+    def __init__(self, parameters: ConsensusUCB, problem: Problem, n: int, identities: IntArray) -> None:
+        super().__init__(problem, n)
+        assert problem.network is not None
+        degrees = np.asarray(adjacency(problem.network).sum(axis=1))
+        self._step = parameters.step(int(degrees.max()))
+        among = _connected(problem.network) if problem.ttl > 0 else np.ones(problem.agents)
+        noise = problem.noise if parameters.noise is None else parameters.noise
+        # sigma^2 2 gamma / (G(eta) M)
+        self._scale = (2.0 * parameters.gamma * noise**2 / (1 - parameters.eta**2 / 16)) / among[identities]
+        self._among = among[identities]
+        self.counts = np.zeros((n, problem.arms))
+        self.sums = np.zeros((n, problem.arms))
+        self.heard = np.full(n, -1)
+
+    def portrait(self) -> State:
+        """How many samples each agent takes its estimates to stand for; see `portrait`."""
+        return {KNOWN: self._among * self.counts.sum(axis=1)}
+
+    def say(self, who: IntArray) -> Message:
+        """What each agent in `who` knows, its last pull included."""
+        return Message(ESTIMATE.kind, who, {COUNTS.name: self.counts[who], SUMS.name: self.sums[who]})
+
+    def hear(self, inbox: Inbox) -> None:
+        """Average with what neighbours said in the newest round; what is older has been overtaken."""
+        counts, sums = inbox.said.arrays[COUNTS.name], inbox.said.arrays[SUMS.name]
+        unfit = ~(np.isfinite(counts) & (counts >= 0) & np.isfinite(sums)).all(axis=1)
+        if unfit.any():
+            guilty = inbox.said.who[unfit][:5].tolist()
+            raise ValueError(f"counts and sums told by agents {guilty} must be finite, and counts not negative")
+        _mix(inbox.to, inbox.row, inbox.born, counts, sums, self._step, self.counts, self.sums, self.heard)
+
+    def indices(self, who: IntArray) -> FloatArray:
+        """(w, K) the index of every arm for each agent in `who`, on what it knows now; infinite without a sample."""
+        counts = self.counts[who]
+        log = np.log(np.maximum(self.turns[who], 1))[:, None]
+        # an agent may have given away all its weight on an arm, or nearly so, where not everybody acts in every round
+        with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
+            widths = np.sqrt(self._scale[who, None] * ((counts + np.sqrt(log)) / counts) * (log / counts))
+            index = self.sums[who] / counts + widths
+        return np.where(np.isnan(index) | (counts <= 0), np.inf, index)
+
+    def _pick(self, who: IntArray) -> IntArray:
+        turns = self.turns[who] + 1
+        return np.where(turns <= self._arms, turns - 1, self.indices(who).argmax(axis=1))
+
+    def _observe(self, who: IntArray, picks: IntArray, rewards: FloatArray) -> None:
+        self.counts[who, picks] += 1.0
+        self.sums[who, picks] += rewards
+
+
+def _connected(graph: nx.Graph[int]) -> FloatArray:
+    """(n,) how many agents each agent is connected to, itself included."""
+    sizes = np.ones(graph.number_of_nodes())
+    for component in nx.connected_components(graph):
+        sizes[list(component)] = len(component)
+    return sizes
+
+
+@jit
+def _mix(
+    to: IntArray,
+    row: IntArray,
+    born: IntArray,
+    told_counts: FloatArray,
+    told_sums: FloatArray,
+    step: float,
+    counts: FloatArray,
+    sums: FloatArray,
+    heard: IntArray,
+) -> None:
+    n, arms = counts.shape
+    before = heard.copy()
+    for e in range(len(to)):
+        heard[to[e]] = max(heard[to[e]], born[row[e]])
+    voices = np.zeros(n)
+    all_counts = np.zeros((n, arms))
+    all_sums = np.zeros((n, arms))
+    for e in range(len(to)):
+        i, r = to[e], row[e]
+        if born[r] == heard[i] and born[r] > before[i]:
+            voices[i] += 1.0
+            for k in range(arms):
+                all_counts[i, k] += told_counts[r, k]
+                all_sums[i, k] += told_sums[r, k]
+    for i in range(n):
+        # as a convex combination: differences could leave a count below zero by rounding
+        own = max(0.0, 1.0 - step * voices[i])
+        for k in range(arms):
+            counts[i, k] = own * counts[i, k] + step * all_counts[i, k]
+            sums[i, k] = own * sums[i, k] + step * all_sums[i, k]

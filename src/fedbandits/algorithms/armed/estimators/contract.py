@@ -1,0 +1,123 @@
+"""What an estimator is: the means of K arms as n agents know them, and how far they may be off."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from fedbandits.arrays import FloatArray, IntArray
+from fedbandits.linalg.jit import jit
+from fedbandits.state import Stateful
+
+_NO_SUCH_AGENT, _NO_SUCH_ROW, _NO_SUCH_ARM, _NOT_FINITE = 1, 2, 3, 4
+
+
+@dataclass(frozen=True, slots=True)
+class Rate:
+    """How the half-width of a confidence interval falls: offset + factor ((base + slope log t) / n)^exponent.
+
+    t is the turn, n the number of samples; the interval is meant to hold with probability 1 - 1/t^2.
+    """
+
+    factor: float
+    slope: float
+    exponent: float = 0.5
+    base: float = 0.0
+    offset: float = 0.0
+
+    def scaled(self, by: float) -> Rate:
+        """All of it `by` times as wide."""
+        return Rate(self.factor * by, self.slope, self.exponent, self.base, self.offset * by)
+
+
+class Estimator(Stateful):
+    """Means of K arms as n agents know them, from samples that arrive one by one, and how far they may be off.
+
+    `counts` (n, K) says how many samples each agent has of each arm. Results for an agent are the same to the last bit
+    whether it lives in a population or alone. Subclasses take samples in (`_gather`) and say what they make of them.
+    """
+
+    keeps: ClassVar[tuple[str, ...]] = ("counts",)
+
+    def __init__(self, n: int, arms: int, rate: Rate) -> None:
+        self.counts = np.zeros((n, arms), dtype=np.int64)
+        self._rate = rate
+
+    def gather(self, to: IntArray, row: IntArray, arms: IntArray, rewards: FloatArray) -> None:
+        """Sample e is reward `rewards[row[e]]` of arm `arms[row[e]]`, for agent `to[e]`.
+
+        An agent may get many at once: they count in the order given. Its own pulls are `to` = who, `row` = 0..w-1.
+        """
+        fault = _fault(to, row, arms, rewards, *self.counts.shape)
+        if fault:
+            raise ValueError(_complaint(fault, to, row, arms, rewards, *self.counts.shape))
+        self._gather(to, row, arms, rewards)
+
+    def estimates(self, who: IntArray, turns: IntArray) -> FloatArray:
+        """(w,) agents in their turns (w,), counted from 1 -> (w, K) estimates at confidence 1 - 1/t^2.
+
+        0 where there is no sample. The turns of an agent must never fall from one call to the next.
+        """
+        raise NotImplementedError
+
+    def widths(self, counts: IntArray, turns: IntArray) -> FloatArray:
+        """(w, K) sample counts and (w,) turns -> (w, K) half-widths; infinite where the count is 0."""
+        rate = self._rate
+        return _widths(counts, turns, rate.offset, rate.factor, rate.base, rate.slope, rate.exponent)
+
+    def _gather(self, to: IntArray, row: IntArray, arms: IntArray, rewards: FloatArray) -> None:
+        """As `gather`, with arguments that are sound."""
+        raise NotImplementedError
+
+
+@jit
+def _widths(
+    counts: IntArray, turns: IntArray, offset: float, factor: float, base: float, slope: float, exponent: float
+) -> FloatArray:
+    out = np.empty(counts.shape)
+    for a in range(counts.shape[0]):
+        demand = base + slope * np.log(turns[a])
+        for k in range(counts.shape[1]):
+            if counts[a, k] == 0:
+                out[a, k] = np.inf
+            elif exponent == 0.5:
+                out[a, k] = offset + factor * np.sqrt(demand / counts[a, k])
+            else:
+                out[a, k] = offset + factor * (demand / counts[a, k]) ** exponent
+    return out
+
+
+@jit
+def _fault(to: IntArray, row: IntArray, arms: IntArray, rewards: FloatArray, n: int, count: int) -> int:
+    if _any_outside(to, n):
+        return _NO_SUCH_AGENT
+    if _any_outside(row, len(rewards)):
+        return _NO_SUCH_ROW
+    if _any_outside(arms, count):
+        return _NO_SUCH_ARM
+    for x in rewards:
+        if not abs(x) < np.inf:
+            return _NOT_FINITE
+    return 0
+
+
+@jit
+def _any_outside(indices: IntArray, end: int) -> bool:
+    # i | (last - i) is negative just where i is outside 0..last; without a branch the loop becomes SIMD
+    last = end - 1
+    signs = 0
+    for e in range(len(indices)):
+        signs |= indices[e] | (last - indices[e])
+    return signs < 0
+
+
+def _complaint(fault: int, to: IntArray, row: IntArray, arms: IntArray, rewards: FloatArray, n: int, count: int) -> str:
+    if fault == _NO_SUCH_AGENT:
+        return f"samples for agents outside 0..{n - 1}: {to.min()}..{to.max()}"
+    if fault == _NO_SUCH_ROW:
+        return f"samples from rows outside 0..{len(rewards) - 1}: {row.min()}..{row.max()}"
+    if fault == _NO_SUCH_ARM:
+        return f"samples of arms outside 0..{count - 1}: {arms.min()}..{arms.max()}"
+    return f"rewards {rewards[~np.isfinite(rewards)][:5].tolist()} are not finite"

@@ -1,0 +1,141 @@
+"""FedUCB1: UCB1 on everything an agent has seen or heard of; with a robust mean for heavy tails or outliers."""
+
+from __future__ import annotations
+
+from typing import ClassVar, Literal
+
+import numpy as np
+from pydantic import ConfigDict
+from pydantic.dataclasses import dataclass
+
+from fedbandits.algorithms.armed.agents import OptimisticAgents
+from fedbandits.algorithms.armed.estimators import Estimation, MeanName
+from fedbandits.algorithms.armed.theory import clique_count, lower_bound, strangers, upper_bound
+from fedbandits.arrays import FloatArray, IntArray, State
+from fedbandits.catalogue import About
+from fedbandits.network.leaders import clique_of
+from fedbandits.portrait import KNOWN
+from fedbandits.protocol import Bounds, Inbox, Message, Problem
+from fedbandits.streams import Streams
+from fedbandits.wire import Field, Utterance
+
+PULLED, EARNED = Field("arm"), Field("reward", raw=True)
+REWARD = Utterance("reward", "peer", (PULLED, EARNED))
+"""What an agent has just pulled, and what it got for it."""
+
+
+@dataclass(frozen=True, kw_only=True, config=ConfigDict(extra="forbid"))
+class FedUCB1(Estimation):
+    """Every agent plays UCB1 on its own samples and those of all within gamma hops.
+
+    It tells (arm, reward) after each pull, messages live for gamma hops, and after each arm once everybody plays
+
+        argmax_k  mean_k(S) + width_k(|S|, t)
+
+    on the set S of its own samples and all it has heard. Mean and width are those of `Estimation`:
+    the empirical mean with sqrt(2 log t / |S|) as in chapter 2, the trimmed mean of chapter 4, or another.
+
+    `listens = "clique"` drops what comes from outside the agent's clique in a clique cover of the power graph G_gamma:
+    the rule of the printed pseudocode, which only mirrors the proof and needs the graph; by default all is used.
+
+    Guarantee (theorem 2.2, rewards in [0, 1]): group regret O(chi(G_gamma) sum_k log T / Delta_k + M gamma sum_k
+    Delta_k), chi the clique cover number. For sigma-sub-Gaussian rewards that needs `exploration` = 8 sigma^2. With the
+    trimmed mean (theorem 4.1): O(chi(G_gamma) sum_k Delta_k^(-1/eps) log T). No guarantee when messages are lost,
+    corrupted or late.
+    """
+
+    listens: Literal["neighbourhood", "clique"] = "neighbourhood"
+
+    about: ClassVar[About] = About(
+        name="fed-ucb1",
+        family="armed",
+        topology="graph",
+        talks="after every pull, to all within gamma hops",
+        says=(REWARD,),
+        guarantee="regret O(chi(G_gamma) sum_k log T / Delta_k + M gamma sum_k Delta_k), chi the clique cover number",
+        source="Dubey (2022), thesis, sections 2.2 and 4.2",
+        environment="bernoulli",
+    )
+
+    def agents(self, problem: Problem, n: int, rng: Streams) -> FedUCB1Agents:
+        """n agents that tell and hear of rewards."""
+        return FedUCB1Agents(self, problem, n, rng.identities, self.listens)
+
+    def server(self, problem: Problem, n: int) -> None:
+        """Agents talk to each other."""
+
+    def bounds(self, problem: Problem, means: FloatArray) -> Bounds:
+        """Theorems 2.2 and 2.4: cliques learn as one; agents whose neighbourhoods are disjoint cannot."""
+        late = problem.agents * problem.ttl + 2
+        upper = upper_bound(self, problem, means, groups=clique_count(problem), extra=late)
+        return Bounds(upper, lower_bound(problem, means, agents=strangers(problem)))
+
+
+@dataclass(frozen=True, kw_only=True, config=ConfigDict(extra="forbid"))
+class RobustFedUCB(FedUCB1):
+    """FedUCB1 with the shortest-interval mean: for messages of which a share `contamination` carries anything at all.
+
+    Guarantee (theorem 5.2, reading sqrt(eps) throughout): regret O(chi(G_gamma) sum_k Delta_k log T / (Delta_k -
+    2 sqrt(eps))^2 + M gamma chi sum_k Delta_k) if eps < Delta_k^2/4 for all k, for rewards of variance sigma^2 =
+    `Problem.noise`^2. eps must be known, or bounded from above; no algorithm of the publication does without.
+    """
+
+    mean: MeanName = "shortest-interval"
+
+    about: ClassVar[About] = About(
+        name="robust-fed-ucb",
+        family="armed",
+        topology="graph",
+        talks="after every pull, to all within gamma hops",
+        says=(REWARD,),
+        guarantee="regret O(chi(G_gamma) sum_k Delta_k log T / (Delta_k - 2 sqrt(eps))^2), contamination eps",
+        source="Dubey (2022), thesis, section 5.1",
+        environment="bernoulli",
+    )
+
+
+class FedUCB1Agents(OptimisticAgents):
+    """Agents who tell what they got, and count what they hear as if it were their own."""
+
+    keeps: ClassVar[tuple[str, ...]] = ("turns", "known", "pulled", "earned")
+
+    def __init__(
+        self,
+        estimation: Estimation,
+        problem: Problem,
+        n: int,
+        identities: IntArray,
+        listens: Literal["neighbourhood", "clique"] = "neighbourhood",
+    ) -> None:
+        super().__init__(estimation, problem, n)
+        self._identities = identities
+        self._cliques = None
+        if listens == "clique":
+            assert problem.network is not None
+            self._cliques = clique_of(problem.network, problem.ttl)
+        self.pulled = np.zeros(n, dtype=np.int64)
+        self.earned = np.zeros(n)
+
+    def say(self, who: IntArray) -> Message:
+        """Arm and reward of the last pull of each agent in `who`."""
+        return Message(REWARD.kind, who, {PULLED.name: self.pulled[who], EARNED.name: self.earned[who]})
+
+    def hear(self, inbox: Inbox) -> None:
+        """Count the rewards of others."""
+        to, row = inbox.to, inbox.row
+        if self._cliques is not None:
+            own = self._cliques[self._identities[to]] == self._cliques[inbox.said.who[row]]
+            to, row = to[own], row[own]
+        self._heed(to, row, inbox.said.arrays[PULLED.name], inbox.said.arrays[EARNED.name])
+
+    def portrait(self) -> State:
+        """How many samples each agent acts on; see `portrait`."""
+        return {KNOWN: self.known.counts.sum(axis=1, dtype=np.float64)}
+
+    def _heed(self, to: IntArray, row: IntArray, arms: IntArray, rewards: FloatArray) -> None:
+        self.known.gather(to, row, arms, rewards)
+
+    def _observe(self, who: IntArray, picks: IntArray, rewards: FloatArray) -> None:
+        super()._observe(who, picks, rewards)
+        self.pulled[who] = picks
+        self.earned[who] = rewards

@@ -1,0 +1,155 @@
+"""FedUCB1-Best: for every arm, the estimate of whoever within reach has most samples of it."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import numpy as np
+from pydantic import ConfigDict
+from pydantic.dataclasses import dataclass
+
+from fedbandits.algorithms.armed.estimators import Estimation, MeanName
+from fedbandits.algorithms.armed.fed_ucb1 import EARNED, PULLED, FedUCB1Agents
+from fedbandits.algorithms.armed.theory import domination, lower_bound, upper_bound
+from fedbandits.arrays import FloatArray, IntArray
+from fedbandits.catalogue import About
+from fedbandits.linalg.jit import jit
+from fedbandits.protocol import Bounds, Inbox, Message, Problem
+from fedbandits.streams import Streams
+from fedbandits.wire import Field, Utterance
+
+ESTIMATE, SAMPLES = Field("estimate", ("K",)), Field("samples", ("K",))
+BELIEF = Utterance("belief", "peer", (PULLED, EARNED, ESTIMATE, SAMPLES))
+"""The last pull, and what the agent believed of every arm when it made it, on how many samples."""
+
+
+@dataclass(frozen=True, kw_only=True, config=ConfigDict(extra="forbid"))
+class FedUCB1Best(Estimation):
+    """Every agent uses, for each arm, the estimate made from most samples within gamma hops.
+
+    As in FedUCB1, but messages also carry the sender's K estimates and sample counts n_v,k, and an agent plays
+
+        argmax_k  mean_v*,k + width_k(n_v*,k, t),    v* = argmax_v n_v,k over itself and all it has heard of.
+
+    What is kept of others is, for each arm, the estimate with most samples, of those the newest. Since counts only
+    grow, that is what the latest messages of all neighbours would give. The width takes the listener's own turn t (the
+    pseudocode's reading, and the larger one), not the turn in which the estimate was made.
+
+    Guarantee (theorem 4.2): regret O(psi(G_gamma) sum_k Delta_k^(-1/eps) log T + (psi gamma + M) sum_k Delta_k), psi
+    the domination number, which agents need not know; eps = 1 for sub-Gaussian rewards. Messages are of size K.
+    """
+
+    about: ClassVar[About] = About(
+        name="fed-ucb1-best",
+        family="armed",
+        topology="graph",
+        talks="after every pull, to all within gamma hops",
+        says=(BELIEF,),
+        guarantee="regret O(psi(G_gamma) sum_k log T / Delta_k), psi the domination number; messages of size K",
+        source="Dubey (2022), thesis, section 4.2",
+        environment="bernoulli",
+    )
+
+    def agents(self, problem: Problem, n: int, rng: Streams) -> FedUCB1BestAgents:
+        """n agents that tell what they believe."""
+        return FedUCB1BestAgents(self, problem, n, rng.identities)
+
+    def server(self, problem: Problem, n: int) -> None:
+        """Agents talk to each other."""
+
+    def bounds(self, problem: Problem, means: FloatArray) -> Bounds:
+        """Theorems 4.2 and 2.3: everybody knows what its dominating neighbour knows."""
+        groups = domination(problem)
+        upper = upper_bound(self, problem, means, groups, extra=groups * (problem.ttl + 2) + problem.agents)
+        return Bounds(upper, lower_bound(problem, means))
+
+
+@dataclass(frozen=True, kw_only=True, config=ConfigDict(extra="forbid"))
+class RobustFedUCBBest(FedUCB1Best):
+    """FedUCB1-Best with the shortest-interval mean, for contaminated rewards in messages.
+
+    Guarantee (remark 5.4): psi(G_gamma) in place of chi(G_gamma) in the regret of Robust-FedUCB. It rests on honest
+    estimates: contamination changes the rewards that agents tell of, not what they believe.
+    """
+
+    mean: MeanName = "shortest-interval"
+
+    about: ClassVar[About] = About(
+        name="robust-fed-ucb-best",
+        family="armed",
+        topology="graph",
+        talks="after every pull, to all within gamma hops",
+        says=(BELIEF,),
+        guarantee="regret O(psi(G_gamma) sum_k Delta_k log T / (Delta_k - 2 sqrt(eps))^2), contamination eps",
+        source="Dubey (2022), thesis, remark 5.4",
+        environment="bernoulli",
+    )
+
+
+class FedUCB1BestAgents(FedUCB1Agents):
+    """Agents with beliefs of their own (`estimate`, `samples`: as of the last decision) and the best they heard of."""
+
+    keeps: ClassVar[tuple[str, ...]] = (
+        *FedUCB1Agents.keeps,
+        "estimate",
+        "samples",
+        "best_estimate",
+        "best_samples",
+        "best_born",
+    )
+
+    def __init__(self, estimation: Estimation, problem: Problem, n: int, identities: IntArray) -> None:
+        super().__init__(estimation, problem, n, identities)
+        shape = (n, problem.arms)
+        self.estimate, self.samples = np.zeros(shape), np.zeros(shape, dtype=np.int64)
+        self.best_estimate, self.best_samples = np.zeros(shape), np.zeros(shape, dtype=np.int64)
+        self.best_born = np.full(shape, -1)
+
+    def say(self, who: IntArray) -> Message:
+        """The last pull of each agent in `who`, and what it believed then."""
+        pulled = super().say(who)
+        beliefs = {ESTIMATE.name: self.estimate[who], SAMPLES.name: self.samples[who]}
+        return Message(BELIEF.kind, who, {**pulled.arrays, **beliefs})
+
+    def hear(self, inbox: Inbox) -> None:
+        """Count the rewards of others, and remember who knows most of each arm."""
+        super().hear(inbox)
+        arrays = inbox.said.arrays
+        _remember_best(
+            inbox.to,
+            inbox.row,
+            inbox.born,
+            arrays[ESTIMATE.name],
+            arrays[SAMPLES.name],
+            self.best_estimate,
+            self.best_samples,
+            self.best_born,
+        )
+
+    def _indices(self, who: IntArray, turns: IntArray) -> FloatArray:
+        self.estimate[who] = self.known.estimates(who, turns)
+        self.samples[who] = self.known.counts[who]
+        others = self.best_samples[who] > self.samples[who]
+        estimate = np.where(others, self.best_estimate[who], self.estimate[who])
+        return estimate + self.known.widths(np.where(others, self.best_samples[who], self.samples[who]), turns)
+
+
+@jit
+def _remember_best(
+    to: IntArray,
+    row: IntArray,
+    born: IntArray,
+    estimate: FloatArray,
+    samples: IntArray,
+    best_estimate: FloatArray,
+    best_samples: IntArray,
+    best_born: IntArray,
+) -> None:
+    for e in range(len(to)):
+        i, r = to[e], row[e]
+        for k in range(samples.shape[1]):
+            newer = samples[r, k] == best_samples[i, k] and born[r] > best_born[i, k]
+            if samples[r, k] > best_samples[i, k] or newer:
+                best_samples[i, k] = samples[r, k]
+                best_estimate[i, k] = estimate[r, k]
+                best_born[i, k] = born[r]

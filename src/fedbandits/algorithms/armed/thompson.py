@@ -1,0 +1,121 @@
+"""Thompson sampling by every agent alone, for rewards in [0, 1] and for Gaussian ones.
+
+Draws are made by inversion of the posterior's distribution function, one uniform number of the agent's own stream for
+each arm: an agent draws the same in a population of thousands and alone.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, ClassVar
+
+import numpy as np
+from pydantic import ConfigDict, Field
+from pydantic.dataclasses import dataclass
+from scipy.special import betaincinv
+
+from fedbandits.algorithms.armed.tally import TallyingAgents, check_unit_range, check_unit_rewards
+from fedbandits.arrays import FloatArray, IntArray
+from fedbandits.catalogue import About
+from fedbandits.protocol import Problem
+from fedbandits.streams import Streams
+
+
+@dataclass(frozen=True, kw_only=True, config=ConfigDict(extra="forbid"))
+class ThompsonBeta:
+    """Arm k is drawn from Beta(1 + wins_k, 1 + losses_k), its posterior under a uniform prior; the highest is taken.
+
+    A reward r strictly between 0 and 1 counts as a win with probability r, by a trial of the agent's own (Agrawal &
+    Goyal 2012), so any rewards in [0, 1] will do; problems whose rewards may leave it are refused.
+
+    Guarantee: for each agent regret (1 + o(1)) sum_k Delta_k log T / KL(mu_k, mu_*), which no consistent algorithm
+    beats for clicks; KL is that of Bernoulli laws, also where rewards are not binary.
+    """
+
+    about: ClassVar[About] = About(
+        name="thompson-beta",
+        family="armed",
+        topology="alone",
+        talks="never",
+        says=(),
+        guarantee="regret (1 + o(1)) sum_k Delta_k log T / KL(mu_k, mu_*) per agent (rewards in [0, 1])",
+        source="Thompson 1933; Agrawal & Goyal, COLT 2012; Kaufmann, Korda & Munos, ALT 2012",
+        environment="bernoulli",
+    )
+
+    def agents(self, problem: Problem, n: int, rng: Streams) -> BetaAgents:
+        """n sampling agents."""
+        check_unit_range(self.about.name, problem)
+        return BetaAgents(problem, n, rng)
+
+    def server(self, problem: Problem, n: int) -> None:
+        """Nobody to talk to."""
+
+
+@dataclass(frozen=True, kw_only=True, config=ConfigDict(extra="forbid"))
+class ThompsonGaussian:
+    """Arm k is drawn from N(mean_k, noise^2 / n_k), its posterior for Gaussian rewards of known variance under a flat
+    prior (that of Jeffreys); the highest is taken. The flat prior is improper: every arm is taken once first, in order.
+
+    `noise` is the rewards' standard deviation; by default the one the problem tells.
+
+    Guarantee: for each agent regret (1 + o(1)) sum_k 2 noise^2 log T / Delta_k for Gaussian rewards of that noise,
+    which no consistent algorithm beats. None for heavier tails or a `noise` below the true one.
+    """
+
+    noise: Annotated[float, Field(ge=0, allow_inf_nan=False)] | None = None
+
+    about: ClassVar[About] = About(
+        name="thompson-gaussian",
+        family="armed",
+        topology="alone",
+        talks="never",
+        says=(),
+        guarantee="regret (1 + o(1)) sum_k 2 noise^2 log T / Delta_k per agent (Gaussian rewards)",
+        source="Korda, Kaufmann & Munos, NeurIPS 2013",
+        environment="gaussian",
+    )
+
+    def agents(self, problem: Problem, n: int, rng: Streams) -> GaussianAgents:
+        """n sampling agents."""
+        return GaussianAgents(problem.noise if self.noise is None else self.noise, problem, n, rng)
+
+    def server(self, problem: Problem, n: int) -> None:
+        """Nobody to talk to."""
+
+
+class BetaAgents(TallyingAgents):
+    """Agents that draw from Beta posteriors; `sums` counts wins."""
+
+    keeps: ClassVar[tuple[str, ...]] = (*TallyingAgents.keeps, "rng")
+
+    def __init__(self, problem: Problem, n: int, rng: Streams) -> None:
+        super().__init__(problem, n)
+        self.rng = rng
+
+    def _pick(self, who: IntArray) -> IntArray:
+        wins = self.sums[who]
+        losses = self.counts[who] - wins
+        drawn = betaincinv(1.0 + wins, 1.0 + losses, self.rng.uniform(who, self._arms))
+        return np.asarray(drawn.argmax(axis=1))
+
+    def _tallied(self, who: IntArray, rewards: FloatArray) -> FloatArray:
+        check_unit_rewards(who, rewards)
+        # uniform numbers are neither 0 nor 1: clicks stay what they are
+        return (self.rng.uniform(who) < rewards).astype(np.float64)
+
+
+class GaussianAgents(TallyingAgents):
+    """Agents that draw from Gaussian posteriors."""
+
+    keeps: ClassVar[tuple[str, ...]] = (*TallyingAgents.keeps, "rng")
+
+    def __init__(self, noise: float, problem: Problem, n: int, rng: Streams) -> None:
+        super().__init__(problem, n)
+        self._noise = noise
+        self.rng = rng
+
+    def _pick(self, who: IntArray) -> IntArray:
+        counts = self.counts[who]
+        taken = np.maximum(counts, 1)
+        drawn = self.sums[who] / taken + self._noise * self.rng.normal(who, self._arms) / np.sqrt(taken)
+        return np.asarray(np.where(counts == 0, np.inf, drawn).argmax(axis=1))

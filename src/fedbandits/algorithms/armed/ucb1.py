@@ -1,0 +1,75 @@
+"""UCB1 by every agent alone, with the mean of one's choice."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import numpy as np
+from pydantic import ConfigDict
+from pydantic.dataclasses import dataclass
+
+from fedbandits.algorithms.alone import LoneAgents
+from fedbandits.algorithms.armed.agents import OptimisticAgents
+from fedbandits.algorithms.armed.estimators import Estimation, MeanName
+from fedbandits.algorithms.armed.theory import lower_bound, upper_bound
+from fedbandits.arrays import FloatArray
+from fedbandits.catalogue import About
+from fedbandits.protocol import Bounds, Problem
+from fedbandits.streams import Streams
+
+
+@dataclass(frozen=True, kw_only=True, config=ConfigDict(extra="forbid"))
+class UCB1(Estimation):
+    """Each arm once, then argmax_k mean_k + sqrt(2 log t / n_k) on the agent's own samples.
+
+    Guarantee (rewards in [0, 1]): regret at most sum_k (8 log T / Delta_k + (1 + pi^2/3) Delta_k) for each agent.
+    """
+
+    about: ClassVar[About] = About(
+        name="ucb1",
+        family="armed",
+        topology="alone",
+        talks="never",
+        says=(),
+        guarantee="regret O(sum_k log T / Delta_k) per agent (rewards in [0, 1])",
+        source="Auer, Cesa-Bianchi & Fischer, Machine Learning 2002",
+        environment="bernoulli",
+    )
+
+    def agents(self, problem: Problem, n: int, rng: Streams) -> LoneOptimists:
+        """n agents on their own."""
+        return LoneOptimists(self, problem, n)
+
+    def server(self, problem: Problem, n: int) -> None:
+        """Nobody to talk to."""
+
+    def bounds(self, problem: Problem, means: FloatArray) -> Bounds:
+        """Auer et al. (2002) and Lai & Robbins (1985), once for each agent."""
+        n = problem.agents
+        upper = upper_bound(self, problem, means, groups=n, extra=n * (1 + np.pi**2 / 3))
+        return Bounds(upper, lower_bound(problem, means, agents=n))
+
+
+@dataclass(frozen=True, kw_only=True, config=ConfigDict(extra="forbid"))
+class RobustUCB(UCB1):
+    """UCB1 with a mean for heavy tails, by default the trimmed mean at confidence 1/t^2, and the width of that mean.
+
+    Guarantee: regret O(sum_k Delta_k^(-1/eps) log T) for each agent if E|X|^(1+eps) <= u is known.
+    """
+
+    mean: MeanName = "trimmed"
+
+    about: ClassVar[About] = About(
+        name="robust-ucb",
+        family="armed",
+        topology="alone",
+        talks="never",
+        says=(),
+        guarantee="regret O(sum_k Delta_k^(-1/eps) log T) per agent under a bounded moment of order 1 + eps",
+        source="Bubeck, Cesa-Bianchi & Lugosi, IEEE Transactions on Information Theory 2013",
+        environment="stable",
+    )
+
+
+class LoneOptimists(OptimisticAgents, LoneAgents):
+    """Optimists who talk to nobody."""

@@ -1,0 +1,47 @@
+"""What follows, for a post that loses letters, from what an algorithm declares to say.
+
+Over a real network nobody can know whether a letter that was not answered has been read. Two rules keep a federation
+consistent all the same, whatever the algorithm:
+
+- An *instruction* ("here is the pool") is posted: it is delivered once, in order, and before anything else that its
+  addressee hears, however late. To the server its addressee has been reached.
+- A *question* ("send me what is new") that is not answered in time leaves its addressee out: it hears nothing else in
+  this conversation. It is asked again later under its old number, so that what it has handed over is not lost: if the
+  answer *hands over* statistics, it stands as the answer to the next question of the same words, and until then the
+  agent is left out of everything else; any other answer has lost its meaning and is dropped.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from fedbandits.catalogue import About
+from fedbandits.wire import Utterance
+
+_HANDED_OVER = "gram"
+_NEED_EVERYBODY = frozenset({"fedglb-ucb", "fedglb-ucb-1", "fedglb-ucb-2", "fedglb-newton", "one-ucb-glm"})
+
+
+def waits(about: About) -> bool:
+    """Whether conversations need everybody: the server then waits for all, instead of going on without the silent.
+
+    Algorithms that optimise together over everybody's data do; whoever is missing would make all rounds worthless.
+    """
+    return bool(getattr(about, "waits", about.name in _NEED_EVERYBODY))
+
+
+def questions(says: Iterable[Utterance]) -> frozenset[str]:
+    """The kinds of requests that are answered: signals, and those that have an answer of the same kind."""
+    said = tuple(says)
+    up = {utterance.kind for utterance in said if utterance.direction == "up"}
+    down = [utterance for utterance in said if utterance.direction == "down"]
+    return frozenset(utterance.kind for utterance in down if not utterance.fields or utterance.kind in up)
+
+
+def hand_overs(says: Iterable[Utterance]) -> frozenset[str]:
+    """The kinds of replies after which the agent counts what it sent as handed over: those with statistics."""
+    return frozenset(
+        utterance.kind
+        for utterance in says
+        if utterance.direction == "up" and any(item.name == _HANDED_OVER for item in utterance.fields)
+    )

@@ -1,0 +1,28 @@
+"""Differential privacy: mechanisms that release, schedules that say when, accountants that add up, and audits."""
+
+from fedbandits.privacy.accountant import Private, composed, spending, tight
+from fedbandits.privacy.audits import Audit, audit, laplace_ratio
+from fedbandits.privacy.budget import PrivacyParameters, calibrate
+from fedbandits.privacy.lemmas import published_epsilon, published_schedule
+from fedbandits.privacy.mechanisms import IntervalMeans
+from fedbandits.privacy.schedules import Releases, Schedule, broadcast, longest_gap, regular
+
+__all__ = [
+    "Audit",
+    "IntervalMeans",
+    "PrivacyParameters",
+    "Private",
+    "Releases",
+    "Schedule",
+    "audit",
+    "broadcast",
+    "calibrate",
+    "composed",
+    "laplace_ratio",
+    "longest_gap",
+    "published_epsilon",
+    "published_schedule",
+    "regular",
+    "spending",
+    "tight",
+]

@@ -1,0 +1,84 @@
+"""From a total budget to a schedule, and back: the hyper-parameters of everybody who releases means."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Annotated, ClassVar
+
+from pydantic import ConfigDict, Field, model_validator
+from pydantic.dataclasses import dataclass
+
+from fedbandits.catalogue import ConfigError
+from fedbandits.privacy.accountant import composed
+from fedbandits.privacy.schedules import Releases, Schedule, broadcast
+
+_PRECISION = 1e-4
+"""Relative, of the calibrated parameter."""
+
+
+@lru_cache(maxsize=256)
+def calibrate(epsilon: float, delta: float, rate: float, horizon: int, schedule: Schedule = broadcast) -> float:
+    """The largest parameter in (0, 1] whose releases within `horizon` pulls of one arm cost at most `epsilon` in all.
+
+    By bisection on the logarithm. What is spent does not fall as the parameter grows: each release comes earlier (see
+    `Schedule`), hence costs more, and there are more of them. So everything below a parameter within the budget is
+    within it too, and the one returned was itself seen to be. Raises `ConfigError` if not even one release fits.
+
+    >>> s = calibrate(1.0, 1e-5, 1.1, 1000)
+    >>> from fedbandits.privacy.schedules import broadcast
+    >>> float(composed(broadcast(s, 1.1, 1000).losses, 1e-5)[-1]) <= 1.0
+    True
+    """
+
+    def affordable(parameter: float) -> bool:
+        return bool(composed(schedule(parameter, rate, horizon).losses, delta)[-1] <= epsilon)
+
+    if affordable(1.0):
+        return 1.0
+    low, high = 1 / (8 * horizon), 1.0  # nothing is released within the horizon, everything is
+    while high / low > 1 + _PRECISION:
+        middle = (low * high) ** 0.5
+        low, high = (middle, high) if affordable(middle) else (low, middle)
+    if len(schedule(low, rate, horizon).counts) == 0:
+        raise ConfigError(
+            f"epsilon: {epsilon} allows no release within {horizon} pulls, of which the cheapest costs "
+            f"{horizon ** (-rate / 2):.3g}; raise epsilon, or the horizon"
+        )
+    return low
+
+
+@dataclass(frozen=True, kw_only=True, config=ConfigDict(extra="forbid"))
+class PrivacyParameters:
+    """How much may be known about one reward, in all: either a budget or a schedule.
+
+    `epsilon`: the total budget of an agent over the whole horizon, at `delta`; the schedule follows (`calibrate`). If
+    neither is given it is 1: then seeing everything changes nobody's odds on one reward by more than a factor e.
+    `schedule`: instead, the publication's parameter in (0, 1], whatever it costs; read the cost off `spent`. `delta`
+    should be far below one over the number of rewards, hence the default; 0 asks for pure differential privacy.
+    `rate` is v: noise of scale n^(v/2 - 1) on the mean of n rewards. The budget holds beyond the horizon too, since
+    nothing is released after `horizon` pulls of an arm.
+    """
+
+    epsilon: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
+    delta: Annotated[float, Field(ge=0, lt=1)] = 1e-5
+    schedule: Annotated[float, Field(gt=0, le=1)] | None = None
+    rate: Annotated[float, Field(gt=1, lt=1.5)] = 1.1
+
+    default_epsilon: ClassVar[float] = 1.0
+
+    @model_validator(mode="after")
+    def _budget_or_schedule(self) -> PrivacyParameters:
+        if self.epsilon is not None and self.schedule is not None:
+            raise ValueError("epsilon is the total budget, schedule the publication's parameter: give one of them")
+        return self
+
+    def parameter(self, horizon: int, rule: Schedule) -> float:
+        """The parameter of the schedule, for agents who may pull an arm `horizon` times."""
+        if self.schedule is not None:
+            return self.schedule
+        epsilon = self.default_epsilon if self.epsilon is None else self.epsilon
+        return calibrate(epsilon, self.delta, self.rate, horizon, rule)
+
+    def releases(self, horizon: int, rule: Schedule) -> Releases:
+        """When the mean of an arm is released."""
+        return rule(self.parameter(horizon, rule), self.rate, horizon)
