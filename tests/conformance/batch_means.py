@@ -56,7 +56,7 @@ def catoni(x, t, algorithm, problem):
 
 
 def shortest_interval(x, t, algorithm, problem):
-    n, level, eps = len(x), 2 * np.log(t), algorithm.contamination
+    n, level, eps = len(x), 2 * np.log(t), algorithm.contaminated(problem)
     sigma = np.sqrt(moments(algorithm, problem)[2])
     width = sigma * np.sqrt(eps) + sigma * np.sqrt(level / n)
     first, second = x[0::2], np.sort(x[1::2])

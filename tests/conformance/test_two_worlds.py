@@ -25,7 +25,7 @@ from fedbandits.ledger import UNITS
 from fedbandits.wire import Wire
 
 
-def run(name, horizon, schedule="all", packed=False):
+def run(name, horizon, schedule="all", packed=False, **conditions):
     when = {"stragglers": 0.5, "presence": 0.4} if schedule == "stragglers" else {"schedule": schedule}
     return two_worlds(
         talkative(name),
@@ -33,7 +33,7 @@ def run(name, horizon, schedule="all", packed=False):
         horizon,
         seed=5,
         wire=Wire(packed=packed),
-        network=network_of(name),
+        network=network_of(name, **conditions),
     )
 
 
@@ -65,3 +65,16 @@ def test_packing_changes_the_bytes_and_nothing_else(name):
     for unit in ("scalars", "bytes"):
         before, after = (side.ledger.counts[:, UNITS.index(unit)].sum() for side in (plain, packed))
         assert (after < before) if packs else (after == before)
+
+
+@pytest.mark.parametrize("schedule", ["all", "stragglers"])
+@pytest.mark.parametrize("name", [name for name in TALKING if about(name).topology == "graph"])
+def test_two_worlds_agree_in_trouble(name, schedule):
+    """Links that fail, messages that come late, are tampered with or contaminated, and agents that are not there."""
+    raw = any(field.raw for utterance in about(name).says for field in utterance.fields)
+    trouble = {"loss": 0.2, "delay": 1.0, "delay_max": 3} | ({"tampering": 0.1, "contamination": 0.1} if raw else {})
+    for step in run(name, HORIZON, schedule, **trouble):
+        np.testing.assert_array_equal(step.picks, step.picks_apart)
+        np.testing.assert_array_equal(step.together.ledger.counts, step.apart.ledger.counts)
+        for joint, alone in zip(step.together.states(), step.apart.states(), strict=True):
+            assert same(joint, alone)

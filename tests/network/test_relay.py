@@ -9,9 +9,10 @@ import pytest
 from conformance.flood import TOLD, Script
 from fedbandits.arrays import IntArray
 from fedbandits.ledger import Ledger
-from fedbandits.network.closed_form import ClosedForm, in_order
+from fedbandits.network.closed_form import ClosedForm
 from fedbandits.network.contract import Faults
 from fedbandits.network.flooding import Flooding
+from fedbandits.network.letters import in_order
 from fedbandits.network.relay import relay_for
 from fedbandits.protocol import Message, Problem
 from fedbandits.wire import Field, Utterance, Wire, WireError

@@ -69,9 +69,9 @@ def test_a_walk_gets_on_where_it_could_be_caught():
 
 
 def test_the_first_node_is_uniform_and_a_step_goes_to_a_uniform_neighbour():
-    """Three nodes out of a triangle with a tail: whether they are the triangle, against the chance solved for exactly."""
+    """Three nodes out of a triangle with a tail: how often they are the triangle, against the exact chance."""
     graph = nx.Graph([(0, 1), (1, 2), (0, 2), (2, 3), (3, 4)])
-    third = {0, 1, 2}
+    whole = {0, 1, 2}
 
     def closes(first, second):
         """The chance that the walk, which has just gone from `first` to `second`, completes the triangle."""
@@ -84,7 +84,7 @@ def test_the_first_node_is_uniform_and_a_step_goes_to_a_uniform_neighbour():
                     share = chance / graph.degree[start]
                     if node in pair:
                         stay[at, pair.index(node)] += share
-                    elif {*pair, node} == third:
+                    elif {*pair, node} == whole:
                         done[at] += share
         return np.linalg.solve(np.eye(2) - stay, done)[1]
 

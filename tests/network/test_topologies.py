@@ -16,6 +16,7 @@ from scipy.stats import chisquare
 
 from fedbandits import network as networks
 from fedbandits.catalogue import ConfigError, build
+from fedbandits.data.graphs import FILES
 from fedbandits.network import (
     NETWORKS,
     BarabasiAlbert,
@@ -256,8 +257,8 @@ REAL = Path(os.environ.get("FEDBANDITS_DATA", "")) / "graphs"
 
 @pytest.mark.parametrize("kind", [Facebook, Gnutella])
 def test_subgraphs_of_500_nodes_of_the_published_graphs(kind, monkeypatch):
-    if not os.environ.get("FEDBANDITS_DATA") or not REAL.is_dir():
-        pytest.skip("FEDBANDITS_DATA/graphs with the published files is not there")
+    if not (REAL / FILES[kind.about.name]).is_file():
+        pytest.skip(f"{FILES[kind.about.name]} is not in FEDBANDITS_DATA/graphs")
     monkeypatch.setenv("FEDBANDITS_DATA", str(REAL.parent))
     for method in ("walk", "ball"):
         graph = draw(kind(sampling=method), 500)

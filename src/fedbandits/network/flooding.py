@@ -29,11 +29,11 @@ import numpy as np
 from fedbandits.arrays import Array, BoolArray, FloatArray, IntArray, State, check_state
 from fedbandits.ledger import Ledger
 from fedbandits.linalg.jit import jit
-from fedbandits.network.closed_form import check_alike, form_of, in_order, sealed, spoken, starts_of, taken
 from fedbandits.network.contract import Faults
 from fedbandits.network.corruption import ARM, Corruption
 from fedbandits.network.fate import Fate, delayed, fate_of, lost
 from fedbandits.network.hops import adjacency, pairs_by_distance
+from fedbandits.network.letters import check_alike, form_of, in_order, sealed, spoken, starts_of, taken
 from fedbandits.protocol import Inbox, Message, Peers
 from fedbandits.wire import Wire
 

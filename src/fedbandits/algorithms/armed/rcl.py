@@ -1,6 +1,6 @@
 """Cooperative UCB1 where messages get lost or come late: RCL-LF, RCL-SD and delayed MP-UCB.
 
-All three play each arm once, then argmax_k mean_k + sigma sqrt(2 (xi + 1) log t / n_k) on what they have seen and heard.
+All three play each arm once, then argmax_k mean_k + sigma sqrt(2 (xi + 1) log t / n_k) on all they have seen or heard.
 """
 
 from __future__ import annotations

@@ -26,7 +26,8 @@ class Estimation:
       Left out, they follow from `Problem.moment`; where there is none, from sub-Gaussian noise: order 2, central =
       noise^2, raw = the largest square in `Problem.range`, or noise^2 + bound^2, since no mean exceeds the norm of all.
       The trimmed mean needs `raw`, all other robust means `central`.
-    - `contamination`: the share of samples that the shortest interval takes for anything at all.
+    - `contamination`: the share of samples that the shortest interval takes for anything at all; left out, that of the
+      problem, which is what network and environment really do.
     - `threshold`: of the trimmed mean, as defined, or as printed in its online version; see `trimmed`.
     """
 
@@ -36,7 +37,7 @@ class Estimation:
     order: Annotated[float, Field(gt=1, le=2)] | None = None
     raw: Positive | None = None
     central: Positive | None = None
-    contamination: Annotated[float, Field(ge=0, lt=0.5)] = 0.1
+    contamination: Annotated[float, Field(ge=0, lt=0.5)] | None = None
     threshold: Literal["definition", "printed"] = "definition"
 
     def tail_order(self, problem: Problem) -> float:
@@ -65,6 +66,10 @@ class Estimation:
                 "central to a bound on the variance, or use mean = 'trimmed' or 'median-of-means'"
             )
         return self.central_moment(problem)
+
+    def contaminated(self, problem: Problem) -> float:
+        """The share of samples that may be anything."""
+        return problem.contamination if self.contamination is None else self.contamination
 
     def _lowered(self, name: str, problem: Problem, bound: float) -> float:
         """The problem's `bound` on a moment, for moments of an order that may be lower: E|X|^q <= (E|X|^p)^(q/p)."""

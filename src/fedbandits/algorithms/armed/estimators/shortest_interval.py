@@ -51,7 +51,7 @@ class ShortestIntervalMean(Estimator):
     def of(cls, parameters: Estimation, problem: Problem, n: int) -> ShortestIntervalMean:
         """For n agents of `problem`."""
         deviation = parameters.variance(problem) ** 0.5
-        return cls(n, problem.arms, deviation, parameters.contamination, parameters.scale)
+        return cls(n, problem.arms, deviation, parameters.contaminated(problem), parameters.scale)
 
     def estimates(self, who: IntArray, turns: IntArray) -> FloatArray:
         """(w, K) means of the X in the shortest intervals."""
