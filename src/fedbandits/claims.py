@@ -372,7 +372,10 @@ class Frontier(_Claim):
 
 
 class Between(_Claim):
-    """The mean of `metric` of `of` lies in [low, high]: interval over seeds."""
+    """The mean of `metric` of `of` lies in [low, high]: interval over seeds.
+
+    At every point of a sweep that `at` leaves open; k points have intervals of confidence 1 - 0.05/k each.
+    """
 
     kind: Literal["between"]
     metric: str
@@ -393,9 +396,22 @@ class Between(_Claim):
 
     def judge(self, frame: pd.DataFrame, final: pd.DataFrame) -> Verdict:
         """See `_Claim`."""
-        mean = Interval.over(self._by_seed(final, self.of, self.metric).to_numpy())
+        rows = self._rows(final, self.of)
+        open_axes = [name for name in rows.columns[1 : rows.columns.get_loc("seed")] if rows[name].nunique() > 1]
+        points = list(rows.groupby(open_axes, sort=False)) if open_axes else [((), rows)]
+        means = {
+            ", ".join(f"{axis}={value}" for axis, value in zip(open_axes, point, strict=True)): Interval.over(
+                measure(group, self.metric).to_numpy(), comparisons=len(points)
+            )
+            for point, group in points
+        }
+        told = "; ".join(f"{mean} at {point}" if point else str(mean) for point, mean in means.items())
         return self._says(
-            mean.within(self.low, self.high), f"{self.metric} of {self.of} {mean}", mean.seeds, mean=mean.plain()
+            all_of([mean.within(self.low, self.high) for mean in means.values()]),
+            f"{self.metric} of {self.of} {told}",
+            min(mean.seeds for mean in means.values()),
+            **({"means": {point: mean.plain() for point, mean in means.items()}} if open_axes else {}),
+            **({} if open_axes else {"mean": means[""].plain()}),
         )
 
 
