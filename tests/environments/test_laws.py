@@ -152,7 +152,7 @@ def test_rewards_that_are_not_contaminated_are_clean(law, outliers):
 @pytest.mark.parametrize(
     ("outliers", "law"),
     [("gaussian", stats.norm(scale=7.5)), ("cauchy", stats.cauchy(scale=7.5))],
-    ids=lambda o: str(o),
+    ids=["gaussian", "cauchy"],
 )
 def test_outliers_follow_their_law_whatever_the_reward(outliers, law):
     base = Bernoulli("identity")

@@ -68,29 +68,28 @@ def test_a_walk_gets_on_where_it_could_be_caught():
     assert nx.is_isomorphic(draw(nx.path_graph(150), 100, "walk", 0), nx.path_graph(100))
 
 
-def test_the_first_node_is_uniform_and_a_step_goes_to_a_uniform_neighbour():
-    """Three nodes out of a triangle with a tail: how often they are the triangle, against the exact chance."""
-    graph = nx.Graph([(0, 1), (1, 2), (0, 2), (2, 3), (3, 4)])
-    whole = {0, 1, 2}
+def test_the_law_of_the_walk():
+    """Four nodes of a tree are a line or a claw: how often the latter, against the chance solved for exactly."""
+    graph = nx.balanced_tree(3, 2)
 
-    def closes(first, second):
-        """The chance that the walk, which has just gone from `first` to `second`, completes the triangle."""
-        pair = (first, second)
-        stay = np.zeros((2, 2))  # from either of the two to either, before a third is seen
-        done = np.zeros(2)
-        for at in range(2):
-            for start, chance in ((pair[at], 0.85), (first, 0.075), (second, 0.075)):
-                for node in graph[start]:
-                    share = chance / graph.degree[start]
-                    if node in pair:
-                        stay[at, pair.index(node)] += share
-                    elif {*pair, node} == whole:
-                        done[at] += share
-        return np.linalg.solve(np.eye(2) - stay, done)[1]
+    def claw(visited, at):
+        """The chance of a claw for a walk that has seen `visited` and is at its `at`-th."""
+        if len(visited) == 4:
+            return float(max(dict(graph.subgraph(visited).degree).values()) == 3)
+        stay, leave = np.zeros((len(visited), len(visited))), np.zeros(len(visited))
+        for now in range(len(visited)):
+            for start, node in enumerate(visited):
+                chance = (0.15 / len(visited) + 0.85 * (start == now)) / graph.degree[node]
+                for neighbour in graph[node]:
+                    if neighbour in visited:
+                        stay[now, visited.index(neighbour)] += chance
+                    else:
+                        leave[now] += chance * claw((*visited, neighbour), len(visited))
+        return np.linalg.solve(np.eye(len(visited)) - stay, leave)[at]
 
-    triangle = sum(closes(u, v) / 5 / graph.degree[u] for u in graph for v in graph[u])
-    found = sum(draw(graph, 3, "walk", seed).number_of_edges() == 3 for seed in range(3_000))
-    assert chisquare([found, 3_000 - found], [3_000 * triangle, 3_000 * (1 - triangle)]).pvalue > 1e-3
+    expected = np.mean([claw((first,), 0) for first in graph])
+    found = sum(max(dict(draw(graph, 4, "walk", seed).degree).values()) == 3 for seed in range(3_000))
+    assert chisquare([found, 3_000 - found], [3_000 * expected, 3_000 * (1 - expected)]).pvalue > 1e-2
 
 
 def test_the_largest_component_and_ties():

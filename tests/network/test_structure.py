@@ -172,6 +172,14 @@ class TestClosedForms:
         assert [find(dense(nx.petersen_graph())).size for find in ALL] == [3, 4, 5]
         assert [find(dense(nx.cycle_graph(5))).size for find in ALL] == [2, 2, 3]
 
+    @pytest.mark.parametrize("search", [True, False])
+    def test_rings_of_five_apart(self, search, monkeypatch):
+        """Four of them: linear programming proves no more than 10 for independence and cliques, between 8 and 12."""
+        if not search:
+            without_search(monkeypatch)
+        adjacent = dense(nx.disjoint_union_all([nx.cycle_graph(5)] * 4))
+        assert [(found.size, found.bound) for found in (find(adjacent) for find in ALL)] == [(8, 8), (8, 8), (12, 12)]
+
     def test_no_links_and_no_nodes(self):
         assert [find(np.zeros((4, 4), dtype=bool)).size for find in ALL] == [4, 4, 4]
         for find in ALL:

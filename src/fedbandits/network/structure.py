@@ -39,7 +39,7 @@ _BRANCHES = 20_000
 _DEEPEST = 12
 """Sets up to which a search for fewer has a chance within `_BRANCHES`."""
 _CLIQUES = 5_000
-"""Maximal cliques up to which integer programming over them is tried."""
+"""Branches within which all maximal cliques must be found for programmes over them to be tried."""
 _PROMISING = 4 / 3
 """How far the best solution may be from what linear programming proves for integer programming to be tried."""
 _MODEST = 100
