@@ -10,6 +10,7 @@ import argparse
 import json
 import multiprocessing
 import resource
+import sys
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -44,8 +45,8 @@ class Case:
 def against_the_loop(quick: bool) -> dict[str, Any]:
     """Agent-rounds per second of both, n = 200, Erdos-Renyi p = 0.1, K = 5, two hops."""
     agents, arms, ttl = 200, 5, 2
-    network = build(NETWORKS, "erdos-renyi", {"p": 0.1, "ttl": ttl}, "network")
-    graph = network.graph(agents, np.random.SeedSequence(0))
+    graph = fb.network.ErdosRenyi(p=0.1).graph(agents, np.random.SeedSequence(0))
+    network = fb.network.Given.of(graph, ttl=ttl)
     means = np.random.default_rng(0).random(arms).tolist()
     rounds = 5 if quick else 30
     began = time.perf_counter()
@@ -144,7 +145,7 @@ def main() -> None:
     parser.add_argument("--json", type=Path, help="write all numbers to this file")
     parser.add_argument("--quick", action="store_true", help="shorter runs")
     options = parser.parse_args()
-    console = Console()
+    console = Console(width=None if sys.stdout.isatty() else 140)
     report: dict[str, Any] = {"against the loop": against_the_loop(options.quick)}
     rates = report["against the loop"]
     console.print(

@@ -59,8 +59,20 @@ CASES = {
     "trimmed": ({"mean": "trimmed"}, HEAVY, heavy, 0.5, 1),
     "median-of-means": ({"mean": "median-of-means"}, HEAVY, heavy, 0.5, 1),
     "catoni": ({"mean": "catoni"}, SUB_GAUSSIAN, student, 0.0, 2),
-    "shortest-interval, far": ({"mean": "shortest-interval", "scale": 2.5}, SUB_GAUSSIAN, contaminated(1e6), 0.0, 1),
-    "shortest-interval, near": ({"mean": "shortest-interval", "scale": 2.5}, SUB_GAUSSIAN, contaminated(1.5), 0.0, 1),
+    "shortest-interval, far": (
+        {"mean": "shortest-interval", "scale": 2.5, "contamination": 0.1},
+        SUB_GAUSSIAN,
+        contaminated(1e6),
+        0.0,
+        1,
+    ),
+    "shortest-interval, near": (
+        {"mean": "shortest-interval", "scale": 2.5, "contamination": 0.1},
+        SUB_GAUSSIAN,
+        contaminated(1.5),
+        0.0,
+        1,
+    ),
 }
 
 

@@ -86,7 +86,9 @@ def test_followers_repeat_their_leader_as_late_as_it_is_far(ttl):
     for follower in followers:
         late = int(led.distance[follower])
         start = max(4, late)
-        np.testing.assert_array_equal(actions[start:, follower], actions[start - late : 60 - late, led.leader[follower]])
+        np.testing.assert_array_equal(
+            actions[start:, follower], actions[start - late : 60 - late, led.leader[follower]]
+        )
 
 
 def test_leaves_of_a_star_believe_its_centre():
