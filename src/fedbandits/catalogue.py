@@ -38,6 +38,9 @@ class About:
     private: bool = False
     hops: int | None = None
     """How many hops its messages travel at most, on a graph; None: as many as the network allows."""
+    waits: bool = False
+    """Whether its conversations need everybody: a deployed server then waits for the silent instead of leaving them
+    out."""
     environment: str = "linear"
     """The environment it is at home in: what the conformance suite and examples run it on."""
 

@@ -42,7 +42,7 @@ def test_contamination_beyond_the_gap_has_no_bound():
 
 
 def test_fed_ucb1_pays_for_cliques():
-    """A path of six at one hop: three cliques; agents 0, 3 and a third one do not fit, so two or three are strangers."""
+    """A path of six at one hop: three cliques, and two agents whose neighbourhoods are disjoint."""
     bounds = fb.algorithms.FedUCB1().bounds(problem(nx.path_graph(6)), MEANS)
     assert bounds.upper == pytest.approx(3 * leading() + (6 + 2) * GAPS.sum())
     single = sum(

@@ -129,6 +129,7 @@ class FedGLBUCB(EventTriggered, Descending):
         says=BY_GRADIENTS,
         guarantee="regret O(d sqrt(nT) log(nT)), O(d n^2 sqrt(T) log^2(nT)) messages, theory D and width",
         source=_SOURCE,
+        waits=True,
         environment="logistic",
     )
 
@@ -149,6 +150,7 @@ class FedGLBUCB2(Scheduled, Descending):
         says=BY_GRADIENTS,
         guarantee="regret O(d sqrt(nT) log(nT) sqrt(log T)) for B = d^2 n log(nT), theory width",
         source=_SOURCE,
+        waits=True,
         environment="logistic",
     )
 
@@ -172,6 +174,7 @@ class FedGLBUCB1(Scheduled, Descending):
         says=BY_GRADIENTS,
         guarantee="regret O(d sqrt(nT) log(nT)), O(n^2 T log(nT)) messages for B = sqrt(nT), theory width",
         source=_SOURCE,
+        waits=True,
         environment="logistic",
     )
 
@@ -207,6 +210,7 @@ class FedGLBNewton(EventTriggered):
         says=BY_CURVATURES,
         guarantee="the regret bound of fedglb-ucb",
         source="beyond " + _SOURCE,
+        waits=True,
         environment="logistic",
     )
 

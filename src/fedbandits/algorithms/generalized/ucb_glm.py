@@ -61,6 +61,7 @@ class OneUCBGLM(UCBGLMParameters):
         says=BY_CURVATURES,
         guarantee="regret O(d sqrt(nT) log(nT)) of UCB-GLM on all observations",
         source=_SOURCE,
+        waits=True,
         environment="logistic",
     )
 
