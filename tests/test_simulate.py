@@ -165,3 +165,29 @@ def test_coverage_survives_a_stop():
     second.load(first.state())
     second.run()
     np.testing.assert_array_equal(whole.trace().coverage, second.trace().coverage)
+
+
+class TestPrivacy:
+    ENV = fb.environments.BernoulliArms(clients=7, arms=3)
+
+    def test_a_private_run_says_what_each_agent_has_spent(self):
+        private = fb.algorithms.PrivateFedUCB(epsilon=3.0, delta=1e-3)
+        trace = fb.simulate(private, self.ENV, 400, network=fb.network.Ring())
+        assert trace.privacy is not None
+        assert trace.privacy.epsilon.shape == (7,)
+        assert (trace.privacy.epsilon > 0).all()
+        assert (trace.privacy.epsilon <= 3.0).all()
+        assert trace.privacy.delta == 1e-3
+        assert (np.diff(trace.epsilon) >= 0).all()
+        assert trace.epsilon[-1] == trace.frame(10)["epsilon"].iloc[-1] == trace.privacy.epsilon.max()
+
+    def test_others_say_nothing(self):
+        trace = fb.simulate(fb.algorithms.UCB1(), self.ENV, 20)
+        assert trace.privacy is None
+        assert np.isnan(trace.epsilon).all()
+
+    def test_what_is_published_as_private_but_leaks_is_not_called_private(self):
+        leaky = fb.algorithms.PrivateFedUCB(schedule=1.0, own="clean")
+        trace = fb.simulate(leaky, self.ENV, 50, network=fb.network.Ring())
+        assert trace.privacy is not None
+        assert np.isinf(trace.privacy.epsilon).all()
