@@ -8,7 +8,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from fedbandits import algorithms, environments, network, privacy
+    from fedbandits import algorithms, deploy, environments, network, privacy
     from fedbandits.catalogue import ConfigError
     from fedbandits.compare import compare, comparison
     from fedbandits.protocol import Message, Problem
@@ -30,6 +30,7 @@ __all__ = [
     "algorithms",
     "compare",
     "comparison",
+    "deploy",
     "environments",
     "network",
     "privacy",

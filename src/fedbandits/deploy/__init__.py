@@ -1,0 +1,39 @@
+"""Deployment: the agent that a product embeds, the same algorithm that the simulator runs."""
+
+from fedbandits.deploy.agent import Agent, Decision, Status
+from fedbandits.deploy.errors import (
+    AgentError,
+    CannotForgetError,
+    ClosedError,
+    ConflictError,
+    CorruptError,
+    DiskFullError,
+    ExpiredError,
+    InputError,
+    LetterError,
+    LockedError,
+    ReplayError,
+    SettingsError,
+    StorageError,
+    UnknownDecisionError,
+)
+
+__all__ = [
+    "Agent",
+    "AgentError",
+    "CannotForgetError",
+    "ClosedError",
+    "ConflictError",
+    "CorruptError",
+    "Decision",
+    "DiskFullError",
+    "ExpiredError",
+    "InputError",
+    "LetterError",
+    "LockedError",
+    "ReplayError",
+    "SettingsError",
+    "Status",
+    "StorageError",
+    "UnknownDecisionError",
+]

@@ -1,0 +1,90 @@
+"""What comes from outside, checked before anything is done with it: arms, rewards, times, ids of decisions."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping
+from datetime import datetime
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from fedbandits.arrays import FloatArray
+from fedbandits.deploy.errors import InputError, UnknownDecisionError
+from fedbandits.deploy.settings import Settings
+
+Arms = ArrayLike | Mapping[str, ArrayLike]
+"""K rows of d features, or the features of each arm by its name."""
+FLOATS = np.dtype("<f8")
+"""How features are written down."""
+_ID = re.compile("([0-9]{1,18})-([0-9a-f]{16})")
+
+
+def menu(arms: Arms, settings: Settings) -> tuple[list[str] | None, FloatArray]:
+    """The names of the shown arms, if they have any, and their features (K, d): a copy of its own."""
+    names = list(arms) if isinstance(arms, Mapping) else None
+    rows = list(arms.values()) if isinstance(arms, Mapping) else arms
+    if names is not None:
+        check_text("the name of an arm", *names)
+    try:
+        shown = np.array(rows, dtype=FLOATS, order="C")
+    except (TypeError, ValueError) as error:
+        raise InputError(f"arms must be rows of {settings.dim} numbers each ({error})") from error
+    if shown.ndim != 2 or len(shown) == 0 or shown.shape[1] != settings.dim:
+        raise InputError(f"arms must have shape (K, d) = (K, {settings.dim}) with K >= 1, got {shown.shape}")
+    if settings.arms not in (None, len(shown)):
+        raise InputError(f"this agent decides among {settings.arms} arms, got {len(shown)}")
+    # a finite sum of squares is proof enough, and one pass; squares of large features may overflow
+    if not math.isfinite(np.vdot(shown, shown)):
+        guilty = np.flatnonzero(~np.isfinite(shown).all(axis=1)).tolist()
+        if guilty:
+            listed = guilty if names is None else [names[place] for place in guilty]
+            raise InputError(f"the features of arms {listed[:5]} are not finite")
+    return names, shown
+
+
+def check_text(what: str, *given: str) -> None:
+    """Whatever is `given` is text that can be written down."""
+    try:
+        "".join(given).encode()
+    except (TypeError, UnicodeEncodeError) as error:
+        raise InputError(f"{what} must be a string of Unicode characters ({error})") from None
+
+
+def reward_value(value: float, settings: Settings) -> float:
+    """`value` as a finite number within the settings' range."""
+    try:
+        number = float(value)
+    except (TypeError, ValueError):
+        raise InputError(f"a reward must be a number, got {value!r}") from None
+    if not math.isfinite(number):
+        raise InputError(f"a reward must be finite, got {number}")
+    within = settings.range
+    if within is not None and not within[0] <= number <= within[1]:
+        raise InputError(f"rewards lie between {within[0]:g} and {within[1]:g}, got {number:g}")
+    return number
+
+
+def seconds(when: datetime | float) -> float:
+    """A time as seconds since 1970."""
+    if isinstance(when, datetime):
+        if when.tzinfo is None:
+            raise InputError("a datetime needs a time zone")
+        return when.timestamp()
+    if not math.isfinite(when):
+        raise InputError(f"a time must be finite, got {when}")
+    return float(when)
+
+
+def named(entry: int, tag: int) -> str:
+    """The id of the decision of `entry`; its random tag tells it from decisions of other agents and other lives."""
+    return f"{entry}-{tag:016x}"
+
+
+def parsed(name: str) -> tuple[int, int]:
+    """Entry and tag of the decision called `name`."""
+    found = _ID.fullmatch(name) if isinstance(name, str) else None
+    if found is None:
+        raise UnknownDecisionError(f"{name!r} is not the id of a decision")
+    return int(found[1]), int(found[2], 16)

@@ -1,0 +1,45 @@
+"""A rehearsal: an agent's first decision should not have to wait for the compiler."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from dataclasses import replace
+
+import numpy as np
+
+from fedbandits.carriers import Serialising, hold
+from fedbandits.catalogue import ConfigError
+from fedbandits.deploy.settings import Settings
+from fedbandits.ledger import Ledger
+
+ALONE = np.zeros(1, dtype=np.int64)
+"""`who` of a population of one."""
+_rehearsed: set[str] = set()
+
+
+def rehearse(settings: Settings) -> None:
+    """Let a throw-away agent decide, learn and talk once, which compiles its kernels or loads them from disk.
+
+    Compiling takes seconds, once for each version of the library on a machine; loading takes a fraction of a second,
+    once for each process.
+    """
+    alone = replace(settings, agents=1, identity=0)
+    key = replace(alone, seed=0, horizon=1).text()
+    if key in _rehearsed:
+        return
+    problem, population = alone.problem, alone.population()
+    # unit vectors are arms that every family accepts
+    arms = np.eye(problem.dim)[np.arange(problem.arms) % problem.dim][None]
+    picks = population.choose(ALONE, arms)
+    population.learn(ALONE, arms, picks, np.full(1, _reward_within(settings)))
+    population.calling()
+    with suppress(ConfigError):  # a server may need to know more than an agent does
+        server = settings.algorithm.server(problem, 1)
+        if server is not None:
+            hold(server, ALONE, Serialising([population], Ledger(), alone.wire))
+    population.choose(ALONE, arms)
+    _rehearsed.add(key)
+
+
+def _reward_within(settings: Settings) -> float:
+    return 0.0 if settings.range is None else settings.range[0]

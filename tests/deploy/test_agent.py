@@ -1,0 +1,747 @@
+"""The agent as its owner sees it: decisions, rewards, letters, settings, and refusals that change nothing."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import threading
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import fedbandits as fb
+from fedbandits.algorithms import ALGORITHMS
+from fedbandits.arrays import State
+from fedbandits.carriers import Carrier, hold
+from fedbandits.deploy import (
+    Agent,
+    AgentError,
+    CannotForgetError,
+    ClosedError,
+    ConflictError,
+    Decision,
+    ExpiredError,
+    InputError,
+    LetterError,
+    SettingsError,
+    UnknownDecisionError,
+)
+from fedbandits.ledger import Ledger
+from fedbandits.protocol import Message, Problem
+from fedbandits.streams import Streams
+from fedbandits.wire import Wire
+
+ALONE = np.zeros(1, dtype=np.int64)
+DIM = 4
+LINUCB = fb.algorithms.DisLinUCB(threshold=2.0)
+TIMES = [datetime(2024, 5, day, tzinfo=UTC) for day in range(1, 10)]
+
+
+class Clock:
+    """Time that passes when told to."""
+
+    def __init__(self) -> None:
+        self.now = TIMES[0].timestamp()
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def opened(tmp_path):
+    """Opens agents in one directory, without waiting for the disk, and closes them in the end."""
+    agents: list[Agent] = []
+
+    def open_(name: str = "agent.db", algorithm: Any = LINUCB, dim: int | None = DIM, **settings: Any) -> Agent:
+        agents.append(Agent.open(tmp_path / name, algorithm, dim, **({"durable": False} | settings)))
+        return agents[-1]
+
+    yield open_
+    for agent in agents:
+        agent.close()
+
+
+def arms_of(number: int, count: int = 5, dim: int = DIM) -> np.ndarray:
+    return np.random.default_rng(number).normal(size=(count, dim)) / math.sqrt(dim)
+
+
+def same(left: State, right: State) -> bool:
+    return left.keys() == right.keys() and all(left[name].tobytes() == right[name].tobytes() for name in left)
+
+
+def letter(agent: Agent, kind: str, **arrays: np.ndarray) -> bytes:
+    return agent.settings.wire.encode(Message(kind, ALONE, {k: v[None] for k, v in arrays.items()}), 0, "down")
+
+
+def pool(agent: Agent, scale: float = 1.0) -> bytes:
+    return letter(agent, "pool", gram=scale * np.eye(DIM), moment=scale * np.ones(DIM))
+
+
+# decisions and rewards
+
+
+def test_names_of_arms_and_indices(opened):
+    agent = opened()
+    named = agent.decide({"b": [0.0, 0, 0, 0.1], "a": [0.0, 0, 0, 0.9]})
+    assert (named.arm, named.index) == ("a", 1)
+    plain = agent.decide([[0.0, 0, 0, 0.1], [0.0, 0, 0, 0.9], [0.0, 0.0, 0, 0]])
+    assert (plain.arm, plain.index) == (1, 1)
+    assert named.id != plain.id
+
+
+def test_each_reward_counts_once(opened):
+    agent = opened()
+    first, second = (agent.decide(arms_of(i)) for i in range(2))
+    assert agent.reward(second.id, 0.5) is True
+    state = agent.state()
+    assert agent.reward(second.id, 0.5) is False
+    assert same(agent.state(), state)
+    with pytest.raises(ConflictError, match=r"0\.5 before, now with 0\.6"):
+        agent.reward(second.id, 0.6)
+    assert same(agent.state(), state)
+    assert agent.reward(first.id, 0.25) is True
+    status = agent.status()
+    assert (status.decisions, status.rewards, status.awaiting) == (2, 2, 0)
+
+
+def test_rewards_in_a_batch_are_all_taken_or_none(opened):
+    agent, twin = opened(), opened("twin.db")
+    ids = [agent.decide(arms_of(i)).id for i in range(4)]
+    for i in range(4):
+        twin.decide(arms_of(i))
+    before = agent.state()
+    with pytest.raises(UnknownDecisionError):
+        agent.rewards([(ids[0], 1.0), ("7-0123456789abcdef", 1.0)])
+    with pytest.raises(ConflictError):
+        agent.rewards([(ids[0], 1.0), (ids[1], 1.0), (ids[0], 2.0)])
+    assert same(agent.state(), before)
+    assert agent.status().rewards == 0
+    assert agent.rewards([(ids[2], 1.0), (ids[0], 0.5), (ids[2], 1.0)]) == 2
+    assert agent.rewards({ids[2]: 1.0, ids[1]: 0.0}) == 1
+    population = twin.settings.population()
+    shown = [arms_of(i)[None] for i in range(4)]
+    picks = [population.choose(ALONE, arms) for arms in shown]
+    for i, value in ((2, 1.0), (0, 0.5), (1, 0.0)):
+        population.learn(ALONE, shown[i], picks[i], np.array([value]))
+    assert same(agent.state(), population.state())
+
+
+def test_ids_of_other_agents_are_unknown(opened):
+    agent, other = opened(), opened("other.db")
+    agent.decide(arms_of(0))
+    foreign = other.decide(arms_of(0)).id
+    for name in (foreign, "", "1", "x-y", "1-0000000000000000", "9" * 30 + "-0123456789abcdef", None, 17):
+        with pytest.raises(UnknownDecisionError):
+            agent.reward(name, 1.0)
+    assert agent.status().rewards == 0
+
+
+@pytest.mark.parametrize(
+    ("arms", "complaint"),
+    [
+        ([[1.0, math.nan, 0, 0]], r"arms \[0\] are not finite"),
+        ({"good": [1.0, 0, 0, 0], "bad": [1.0, math.inf, 0, 0]}, r"\['bad'\] are not finite"),
+        ([[1.0, 0.0, 0.0]], r"\(K, 4\).*got \(1, 3\)"),
+        ([], r"\(K, 4\)"),
+        ({}, r"\(K, 4\)"),
+        ([1.0, 0, 0, 0], r"\(K, 4\)"),
+        ([[1.0, 0, 0, 0], [1.0]], "rows of 4 numbers"),
+        ([["a", "b", "c", "d"]], "rows of 4 numbers"),
+        ({1: [1.0, 0, 0, 0]}, "string"),
+        ({"\ud800": [1.0, 0, 0, 0]}, "string"),
+    ],
+)
+def test_bad_arms_change_nothing(opened, arms, complaint):
+    agent = opened(algorithm=fb.algorithms.Random())
+    agent.decide(arms_of(0))
+    before = agent.state()
+    with pytest.raises(InputError, match=complaint):
+        agent.decide(arms)
+    assert same(agent.state(), before)
+    assert agent.status().decisions == 1
+
+
+def test_large_features_are_finite(opened):
+    """Though the sum of their squares is not."""
+    agent = opened(algorithm=fb.algorithms.Random())
+    assert agent.decide([[1e200, 0, 0, 0]]).index == 0
+    with pytest.raises(InputError, match=r"arms \[1\] are not finite"):
+        agent.decide([[1e200, 0, 0, 0], [math.inf, 0, 0, 0]])
+
+
+def test_number_of_arms_and_range_of_rewards_where_they_are_fixed(opened):
+    agent = opened(arms=5, range=(0.0, 1.0))
+    decision = agent.decide(arms_of(0))
+    with pytest.raises(InputError, match="among 5 arms, got 3"):
+        agent.decide(arms_of(0, count=3))
+    for value in (1.5, math.nan, math.inf, "much"):
+        with pytest.raises(InputError):
+            agent.reward(decision.id, value)
+    assert agent.reward(decision.id, 1.0)
+
+
+def test_the_number_of_arms_may_vary(opened):
+    agent = opened(snapshot_every=3)
+    population = agent.settings.population()
+    for i, count in enumerate((1, 7, 3, 30, 2)):
+        decision = agent.decide(arms_of(i, count))
+        picks = population.choose(ALONE, arms_of(i, count)[None])
+        assert decision.index == picks[0]
+        agent.reward(decision.id, i / 5)
+        population.learn(ALONE, arms_of(i, count)[None], picks, np.array([i / 5]))
+    assert same(agent.state(), population.state())
+
+
+@given(
+    calls=st.lists(
+        st.one_of(
+            st.tuples(st.just("decide"), st.integers(1, 6)),
+            st.tuples(st.just("reward"), st.integers(0, 30)),
+            st.tuples(st.just("letter"), st.sampled_from(["collect", "pool"])),
+            st.tuples(st.just("reopen"), st.booleans()),
+        ),
+        max_size=30,
+    ),
+    every=st.integers(1, 12),
+)
+def test_any_life_leads_to_the_state_of_a_bare_population(tmp_path_factory, calls, every):
+    """Late rewards in any order, letters, closing, and dropping the process's memory without closing."""
+    path = tmp_path_factory.mktemp("life") / "agent.db"
+    algorithm = fb.algorithms.IndependentLinTS()
+    talks = [kind for kind, _ in calls].count("letter") > 0
+    algorithm = LINUCB if talks else algorithm
+    agent = Agent.open(path, algorithm, DIM, durable=False, snapshot_every=every)
+    population = agent.settings.population()
+    decisions: list[tuple[Decision, np.ndarray, np.ndarray]] = []
+    rewarded: set[int] = set()
+    for number, (kind, argument) in enumerate(calls):
+        if kind == "decide":
+            arms = arms_of(number, argument)
+            picks = population.choose(ALONE, arms[None])
+            decisions.append((agent.decide(arms), arms, picks))
+            assert decisions[-1][0].index == picks[0]
+        elif kind == "reward" and decisions:
+            chosen = argument % len(decisions)
+            decision, arms, picks = decisions[chosen]
+            assert agent.reward(decision.id, chosen / 10) == (chosen not in rewarded)
+            if chosen not in rewarded:
+                population.learn(ALONE, arms[None], picks, np.array([chosen / 10]))
+            rewarded.add(chosen)
+        elif kind == "letter":
+            text = pool(agent) if argument == "pool" else letter(agent, "collect")
+            kind_, arrays = Wire.decode(text)
+            reply = population.answer(Message(kind_, ALONE, {k: v[None] for k, v in arrays.items()}))
+            expected = None if reply is None else agent.settings.wire.encode(reply, 0, "up")
+            for _ in range(2):
+                assert agent.answer(text, "c", number) == expected
+        elif kind == "reopen":
+            if argument:
+                agent.close()
+            agent = Agent.open(path, durable=False, snapshot_every=every)
+    assert same(agent.state(), population.state())
+    status = agent.status()
+    assert (status.decisions, status.rewards) == (len(decisions), len(rewarded))
+    assert status.awaiting == len(decisions) - len(rewarded)
+    agent.close()
+
+
+# the same algorithm as in the simulator
+
+
+class Post(Carrier):
+    """Carries letters to deployed agents, each of them twice, as a network that loses replies would."""
+
+    def __init__(self, agents: list[Agent], wire: Wire) -> None:
+        super().__init__(Ledger(), wire)
+        self.agents = agents
+        self.conversation = ""
+        self._turn = 0
+
+    def begin(self, name: str) -> None:
+        self.conversation, self._turn = name, 0
+
+    def _deliver(self, request: Message) -> Message | None:
+        self._turn += 1
+        replies = {}
+        for row, who in enumerate(request.who):
+            text = self.wire.encode(request, row, "down")
+            first, again = (self.agents[who].answer(text, self.conversation, self._turn) for _ in range(2))
+            assert first == again
+            if first is not None:
+                replies[int(who)] = Wire.decode(first)
+        if not replies:
+            return None
+        kinds, contents = zip(*replies.values(), strict=True)
+        arrays = {name: np.stack([content[name] for content in contents]) for name in contents[0]}
+        return Message(kinds[0], np.array(list(replies)), arrays)
+
+
+TALKATIVE = {
+    "random": {},
+    "independent-lints": {},
+    "dislinucb": {"threshold": 0.5},
+    "async-linucb-am": {"gamma_up": 1.3, "gamma_down": 1.3},
+    "fedlinucb-async": {},
+    "hetofedbandit": {"threshold": 0.5, "explore": 4},
+    "fclub-dc": {},
+    "fedglb-ucb": {"threshold": 0.5, "scale": 0.1},
+    "n-ucb-glm": {},
+}
+HOMES = {
+    "linear": {"clients": 3, "dim": DIM, "arms": 5},
+    "linear-shared": {"clients": 3, "dim": DIM, "arms": 5, "shared": 2},
+    "clustered-linear": {"clients": 3, "dim": DIM, "arms": 5, "pool": 40, "clusters": 1},
+    "logistic": {"clients": 3, "dim": DIM, "arms": 5},
+}
+
+
+@pytest.mark.parametrize("name", TALKATIVE)
+def test_a_federation_of_deployed_agents_is_the_simulation(opened, name):
+    """Bit for bit, though every letter comes twice, every reward too, and agents are reopened in the middle."""
+    algorithm = ALGORITHMS[name](**TALKATIVE[name])
+    home = ALGORITHMS[name].about.environment
+    environment = fb.environments.ENVIRONMENTS[home](**HOMES[home])
+    horizon, seed = 24, 3
+    run = fb.Simulation(algorithm, environment, horizon, seed)
+    run.run()
+
+    world = environment.world(horizon, np.random.SeedSequence(seed).spawn(4)[0])
+    known = {item.name: getattr(world.problem, item.name) for item in dataclasses.fields(Problem)}
+    known = {key: known[key] for key in ("agents", "arms", "horizon", "noise", "bound", "arm_norm", "link", "shared")}
+    n = world.problem.agents
+    agents = [opened(f"{i}.db", algorithm, identity=i, seed=seed, snapshot_every=9, **known) for i in range(n)]
+    server = algorithm.server(world.problem, n)
+    carrier = Post(agents, agents[0].settings.wire)
+    for step in range(horizon):
+        turn = world.turn(step)
+        taken = [agents[who].decide(turn.arms[row]) for row, who in enumerate(turn.who)]
+        paid = world.pay(step, np.array([decision.index for decision in taken])).rewards
+        for who, decision, value in zip(turn.who, taken, paid, strict=True):
+            assert [agents[who].reward(decision.id, value) for _ in range(2)] == [True, False]
+        if server is not None:
+            carrier.begin(f"after step {step}")
+            hold(server, np.flatnonzero([agent.calling() for agent in agents]), carrier)
+        if step == horizon // 2:
+            agents[0].close()
+            agents[:2] = [opened("0.db", None, None), opened("1.db", None, None)]
+    assert carrier.ledger.syncs == run.ledger.syncs
+    assert (carrier.ledger.counts == run.ledger.counts).all()
+    assert run.ledger.syncs > 0 or server is None
+    for i, agent in enumerate(agents):
+        alone = agent.settings.population()
+        alone.load(agent.state())
+        assert same(alone.share(0), run.agents.share(i)), i
+
+
+@pytest.mark.parametrize("name", [name for name in ALGORITHMS if ALGORITHMS[name].about.topology != "graph"])
+def test_every_algorithm_without_peers_can_be_deployed(opened, name):
+    agent = opened(algorithm=ALGORITHMS[name](), range=(0.0, 1.0), shared=2)
+    decision = agent.decide(np.eye(DIM))
+    assert agent.reward(decision.id, 1.0)
+    again = opened(algorithm=None, dim=None)
+    assert again.algorithm == agent.algorithm
+    assert same(again.state(), agent.state())
+
+
+# settings
+
+
+def test_settings_are_stored_and_must_agree(opened, tmp_path):
+    opened(noise=0.5, seed=4).close()
+    again = opened(algorithm=None, dim=None)
+    assert again.algorithm == LINUCB
+    assert (again.problem.dim, again.problem.noise, again.settings.seed) == (DIM, 0.5, 4)
+    assert opened(noise=0.5).problem == again.problem
+    for changed, complaint in (
+        ({"dim": 5}, r"dim: 4 there, 5 now"),
+        ({"noise": 0.1}, r"noise: 0\.5 there, 0\.1 now"),
+        ({"algorithm": fb.algorithms.DisLinUCB(threshold=3.0)}, r"algorithm\.threshold: 2\.0 there, 3\.0 now\)"),
+        ({"algorithm": fb.algorithms.Random()}, r'\(algorithm\.name: "dislinucb" there, "random" now\)'),
+        ({"expire_after": timedelta(days=1)}, r"expire_after: null there, 86400\.0 now"),
+    ):
+        with pytest.raises(SettingsError, match=complaint):
+            opened(**changed)
+    assert again.decide(arms_of(0)).index >= 0
+
+
+@pytest.mark.parametrize(
+    ("given", "complaint"),
+    [
+        ({"algorithm": None}, "there is no agent in .*agent.db; a new one needs algorithm= and dim="),
+        ({"dim": None}, "needs algorithm= and dim="),
+        ({"dim": 0}, "dim: must be greater than or equal to 1"),
+        ({"algorithm": fb.algorithms.DisLinUCB}, "algorithm must be one of"),
+        ({"algorithm": "dislinucb"}, "algorithm must be one of"),
+        ({"agents": 3, "identity": 3}, r"identity must be one of 0\.\.2"),
+        ({"range": (1.0, 0.0)}, "low < high"),
+        ({"algorithm": fb.algorithms.AsyncLinUCBAM()}, "shared"),
+        ({"expire_after": -1}, "expire_after"),
+        ({"snapshot_every": 0}, "snapshot_every"),
+    ],
+)
+def test_an_agent_that_cannot_be_made_leaves_no_file(opened, tmp_path, given, complaint):
+    with pytest.raises(SettingsError, match=complaint):
+        opened(**given)
+    assert list(tmp_path.iterdir()) == []
+
+
+@dataclasses.dataclass(frozen=True)
+class Gossip:
+    """Peers on a graph, which are simulated only."""
+
+    about = dataclasses.replace(LINUCB.about, name="gossip", topology="graph")
+
+
+@dataclasses.dataclass(frozen=True)
+class Homemade:
+    """An algorithm that is in no catalogue."""
+
+    ridge: float = 1.0
+    about = dataclasses.replace(LINUCB.about, name="homemade")
+
+    def agents(self, problem: Problem, n: int, rng: Streams) -> Any:
+        return fb.algorithms.DisLinUCB(ridge=self.ridge).agents(problem, n, rng)
+
+    def server(self, problem: Problem, n: int) -> None:
+        return None
+
+
+def test_peers_on_a_graph_are_refused(opened, tmp_path):
+    with pytest.raises(SettingsError, match="gossip talks among peers on a graph"):
+        opened(algorithm=Gossip())
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_algorithm_of_ones_own_has_to_be_given_again(opened):
+    opened(algorithm=Homemade(ridge=2.0)).close()
+    with pytest.raises(SettingsError, match="homemade"):
+        opened(algorithm=None, dim=None)
+    with pytest.raises(SettingsError, match=r"ridge: 2\.0 there, 3\.0 now"):
+        opened(algorithm=Homemade(ridge=3.0))
+    assert opened(algorithm=Homemade(ridge=2.0)).decide(arms_of(0)).index >= 0
+
+
+def test_identities_draw_differently_and_seeds_too(opened):
+    picks = {}
+    for identity, seed in ((0, 0), (1, 0), (0, 1)):
+        agent = opened(f"{identity}{seed}.db", fb.algorithms.Random(), agents=2, identity=identity, seed=seed)
+        picks[identity, seed] = tuple(agent.decide(np.eye(DIM)).index for _ in range(30))
+    assert len(set(picks.values())) == 3
+
+
+# letters
+
+
+def test_a_turn_is_answered_once(opened):
+    agent = opened()
+    agent.reward(agent.decide(arms_of(0)).id, 1.0)
+    collect = letter(agent, "collect")
+    reply = agent.answer(collect, "monday", 0)
+    state = agent.state()
+    assert reply is not None
+    assert Wire.decode(reply)[1]["moment"].any()
+    assert agent.answer(collect, "monday", 0) == reply
+    assert same(agent.state(), state)
+    with pytest.raises(ConflictError, match="turn 0 of conversation 'monday'"):
+        agent.answer(pool(agent), "monday", 0)
+    assert not Wire.decode(agent.answer(collect, "tuesday", 0) or b"")[1]["moment"].any()
+    assert agent.answer(pool(agent), "monday", 1) is None
+    assert agent.answer(pool(agent), "monday", 1) is None
+    assert agent.status().letters == 3
+
+
+def test_replies_outlive_snapshots(opened):
+    agent = opened(snapshot_every=1)
+    agent.reward(agent.decide(arms_of(0)).id, 1.0)
+    collect = letter(agent, "collect")
+    reply = agent.answer(collect, "c", 0)
+    agent.close()
+    again = opened(algorithm=None, dim=None)
+    assert again.answer(collect, "c", 0) == reply
+    with pytest.raises(ConflictError):
+        again.answer(pool(again), "c", 0)
+
+
+def test_letters_that_cannot_be_taken_in_change_nothing(opened):
+    agent = opened()
+    agent.reward(agent.decide(arms_of(0)).id, 1.0)
+    before = agent.state()
+    eye, ones = np.eye(DIM), np.ones(DIM)
+    unsent = [
+        b"",
+        b"noise",
+        letter(agent, "collect")[:-1],
+        Wire().encode(Message("fresh", ALONE, {"gram": eye[None], "moment": ones[None]}), 0, "down"),
+        Wire().encode(Message("pool", ALONE, {"gram": np.eye(3)[None], "moment": np.ones((1, 3))}), 0, "down"),
+        Wire().encode(Message("pool", ALONE, {"gram": eye[None]}), 0, "down"),
+        letter(agent, "pool", gram=eye * math.nan, moment=ones),
+        letter(agent, "pool", gram=eye, moment=ones * math.inf),
+        letter(agent, "pool", gram=-100 * eye, moment=ones),
+    ]
+    for number, text in enumerate(unsent):
+        with pytest.raises(LetterError):
+            agent.answer(text, "c", number)
+        assert same(agent.state(), before)
+    for conversation, turn in (("c", -1), ("c", 2**64), (None, 0)):
+        with pytest.raises(InputError):
+            agent.answer(letter(agent, "collect"), conversation, turn)
+    assert agent.status().letters == 0
+    assert agent.answer(pool(agent), "c", 0) is None
+
+
+def test_packed_replies_carry_triangles(opened):
+    plain, packed = opened(), opened("packed.db", packed=True)
+    replies = []
+    for agent in (plain, packed):
+        agent.reward(agent.decide(arms_of(0)).id, 1.0)
+        replies.append(agent.answer(letter(agent, "collect"), "c", 0))
+    assert len(replies[0]) - len(replies[1]) == 8 * DIM * (DIM - 1) // 2
+    whole, triangle = (Wire.decode(reply)[1] for reply in replies)
+    assert same(whole, triangle)
+
+
+def test_calling_and_synchronised_at(opened, clock):
+    agent = opened(algorithm=fb.algorithms.DisLinUCB(threshold=0.0), clock=clock)
+    assert agent.calling() is False
+    assert agent.synchronised_at is None
+    agent.reward(agent.decide(arms_of(0)).id, 1.0)
+    assert agent.calling() is agent.status().calling is True
+    clock.now = TIMES[3].timestamp()
+    agent.answer(letter(agent, "collect"), "c", 0)
+    clock.now = TIMES[5].timestamp()
+    assert agent.calling() is False
+    assert agent.synchronised_at == agent.status().synchronised_at == TIMES[3]
+
+
+def test_status_tells_the_level_where_the_algorithm_does(opened):
+    assert opened().status().level is None
+    assert opened().status().spent is None
+    agent = opened("clustered.db", fb.algorithms.HetoFedBandit(explore=0, threshold=5.0))
+    for i in range(3):
+        agent.reward(agent.decide(arms_of(i)).id, 1.0)
+    population = agent.settings.population()
+    population.load(agent.state())
+    assert agent.status().level == population.level()[0] > 0
+
+
+def test_status_tells_what_privacy_was_spent(opened):
+    agent = opened(algorithm=ALGORITHMS["dp-ucb-int"](epsilon=1.0), arms=DIM, range=(0.0, 1.0))
+    assert agent.status().spent == 0.0
+    for _ in range(300):
+        agent.reward(agent.decide(np.eye(DIM)).id, 1.0)
+    population = agent.settings.population()
+    population.load(agent.state())
+    assert agent.status().spent == population.spent()[0]
+    assert 0.0 < agent.status().spent <= 1.0
+
+
+# rewards that never come
+
+
+def test_expired_decisions_take_no_reward(opened, clock):
+    agent = opened(expire_after=timedelta(days=2), clock=clock, snapshot_every=4)
+    early = agent.decide(arms_of(0))
+    clock.now = TIMES[1].timestamp()
+    later = agent.decide(arms_of(1))
+    clock.now = TIMES[2].timestamp()
+    assert (agent.status().awaiting, agent.status().expired) == (2, 0)
+    clock.now += 1
+    assert (agent.status().awaiting, agent.status().expired) == (1, 1)
+    before = agent.state()
+    with pytest.raises(ExpiredError, match=early.id):
+        agent.reward(early.id, 1.0)
+    with pytest.raises(ExpiredError):
+        agent.rewards([(later.id, 1.0), (early.id, 1.0)])
+    assert same(agent.state(), before)
+    assert agent.reward(later.id, 1.0)
+    for i in range(8):  # snapshots on the way
+        agent.decide(arms_of(i))
+    with pytest.raises(ExpiredError):
+        agent.reward(early.id, 1.0)
+    assert agent.reward(later.id, 1.0) is False
+    status = agent.status()
+    assert (status.decisions, status.rewards, status.awaiting, status.expired, status.late) == (10, 1, 8, 1, 3)
+    clock.now = TIMES[8].timestamp()
+    assert (agent.status().awaiting, agent.status().expired) == (0, 9)
+
+
+@pytest.mark.parametrize("every", [1, 1000])
+def test_what_has_its_reward_does_not_expire(opened, clock, every):
+    agent = opened(expire_after=10.0, clock=clock, snapshot_every=every)
+    ids = [agent.decide(arms_of(i)).id for i in range(3)]
+    agent.rewards([(ids[0], 1.0), (ids[2], 1.0)])
+    clock.now += 11
+    for _ in range(2):
+        status = agent.status()
+        assert (status.awaiting, status.expired) == (0, 1)
+        agent.close()
+        agent = opened(algorithm=None, dim=None, clock=clock)
+
+
+def test_by_default_decisions_wait_forever(opened, clock):
+    agent = opened(clock=clock, snapshot_every=1)
+    decision = agent.decide(arms_of(0))
+    clock.now += 1e9
+    assert agent.reward(decision.id, 1.0)
+
+
+# forgetting
+
+
+def bytes_of(agent: Agent) -> bytes:
+    return b"".join(path.read_bytes() for path in agent.path.parent.iterdir() if path.name.startswith(agent.path.name))
+
+
+def big_endian(value: float) -> bytes:
+    return np.array(value, ">f8").tobytes()
+
+
+def test_forgotten_observations_are_in_no_byte_of_the_files(opened, clock):
+    agent = opened(clock=clock, snapshot_every=7)
+    rng = np.random.default_rng(5)
+    # several features of a row, since a gram matrix of one observation may hold a single one
+    rows, values, ids = [], [], []
+    for i in range(20):
+        clock.now = TIMES[i // 4].timestamp() + i
+        arms, value = arms_of(i), rng.normal()
+        decision = agent.decide(arms)
+        ids.append(decision.id)
+        rows.append(arms[decision.index, :2].astype("<f8").tobytes())
+        values.append(big_endian(value))
+        if i % 4:  # one in four never gets its reward
+            agent.reward(decision.id, value)
+    clock.now = TIMES[2].timestamp()
+    reply = agent.answer(letter(agent, "collect"), "c", 0)
+    secret = Wire.decode(reply)[1]["moment"].astype("<f8").tobytes()
+    clock.now = TIMES[8].timestamp()
+    content = bytes_of(agent)
+    assert all(row in content for row in rows)
+    assert all(value in content for i, value in enumerate(values) if i % 4)
+    assert secret in content
+
+    before, told = agent.state(), agent.status()
+    assert agent.forget(TIMES[3]) == 12
+    content = bytes_of(agent)
+    assert not any(row in content for row in rows[:12])
+    assert not any(value in content for value in values[:12])
+    assert reply not in content
+    assert all(row in content for row in rows[12:])
+    assert all(value in content for i, value in enumerate(values) if i >= 12 and i % 4)
+    assert same(agent.state(), before)
+
+    status = agent.status()
+    assert (status.decisions, status.rewards) == (told.decisions, told.rewards) == (20, 15)
+    assert (told.awaiting, status.awaiting) == (5, 2)
+    for i in (0, 1):  # one that awaited its reward, and one that had it
+        with pytest.raises(UnknownDecisionError, match="forgotten"):
+            agent.reward(ids[i], 1.0)
+    assert agent.reward(ids[12], 1.0)
+    agent.close()
+    again = opened(algorithm=None, dim=None)
+    again.decide(arms_of(99))
+    assert again.status().decisions == 21
+
+
+def test_arms_that_were_not_chosen_are_gone_after_the_reward(opened):
+    agent = opened(snapshot_every=1000)
+    others = []
+    for i in range(40):
+        arms = arms_of(i, count=20)
+        decision = agent.decide(arms)
+        others += [row.tobytes() for place, row in enumerate(arms) if place != decision.index]
+        agent.reward(decision.id, 1.0)
+    content = bytes_of(agent)
+    assert all(row in content for row in others)
+    agent.close()
+    content = bytes_of(agent)
+    assert not any(row in content for row in others)
+
+
+def test_forgetting_makes_the_file_smaller(opened, clock):
+    agent = opened(clock=clock)
+    for i in range(60):
+        agent.decide(arms_of(i, count=50))
+    agent.close()
+    agent = opened(algorithm=None, dim=None, clock=clock)
+    size = agent.path.stat().st_size
+    agent.forget(clock.now + 1)
+    assert agent.path.stat().st_size < size / 2
+
+
+def test_forgetting_everything_and_nothing(opened, clock):
+    agent = opened(clock=clock)
+    assert agent.forget(clock.now + 1) == 0
+    ids = [agent.decide(arms_of(i)).id for i in range(3)]
+    agent.reward(ids[0], 1.0)
+    state = agent.state()
+    assert agent.forget(clock.now) == 0
+    assert agent.forget(clock.now + 1) == 3
+    assert same(agent.state(), state)
+    assert agent.status().awaiting == 0
+    assert same(opened(algorithm=None, dim=None).state(), state)
+    with pytest.raises(InputError, match="time zone"):
+        agent.forget(datetime(2024, 5, 1))
+    with pytest.raises(InputError):
+        agent.forget(math.nan)
+
+
+def test_what_learns_by_keeping_observations_says_so(opened, clock):
+    agent = opened(algorithm=fb.algorithms.NUCBGLM(), clock=clock)
+    decision = agent.decide(arms_of(0))
+    with pytest.raises(CannotForgetError, match="n-ucb-glm keeps its observations"):
+        agent.forget(clock.now + 1)
+    assert agent.reward(decision.id, 1.0)
+
+
+# the life of an object
+
+
+def test_threads_share_an_agent(opened):
+    agent = opened(snapshot_every=10)
+    failures: list[BaseException] = []
+    told: list[tuple[str, float]] = []
+
+    def work(number: int) -> None:
+        try:
+            for i in range(25):
+                decision = agent.decide(arms_of(100 * number + i))
+                told.append((decision.id, float(number)))
+                assert agent.reward(decision.id, float(number))
+                agent.status()
+        except BaseException as failure:
+            failures.append(failure)
+
+    threads = [threading.Thread(target=work, args=(number,)) for number in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert failures == []
+    assert agent.rewards(told) == 0
+    assert (agent.status().decisions, agent.status().rewards) == (100, 100)
+    assert len({name for name, _ in told}) == 100
+
+
+def test_a_closed_agent_says_so(opened):
+    agent = opened()
+    agent.close()
+    agent.close()
+    for call in (lambda: agent.decide(arms_of(0)), agent.status, agent.calling, lambda: agent.forget(0.0)):
+        with pytest.raises(ClosedError):
+            call()
+
+
+def test_errors_are_agent_errors_and_keep_their_kind():
+    assert issubclass(SettingsError, AgentError)
+    assert issubclass(SettingsError, fb.ConfigError)
+    assert issubclass(InputError, ValueError)
+    assert issubclass(LetterError, ValueError)
