@@ -6,7 +6,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check
 JOBS ?= 2
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-slow lint format bench docs experiments wheel-check clean
+.PHONY: help demo federation test test-slow lint format bench docs experiments wheel-check clean
 
 help: ## show this list
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -22,7 +22,7 @@ $(VENV)/installed: $(VENV)/pip pyproject.toml
 	@touch $@
 
 $(VENV)/developing: $(VENV)/installed
-	$(PIP) install --quiet --constraint constraints.txt --editable '.[dev]'
+	$(PIP) install --quiet --constraint constraints.txt --editable '.[dev,deploy]'
 	@touch $@
 
 $(VENV)/documenting: $(VENV)/developing
@@ -31,6 +31,13 @@ $(VENV)/documenting: $(VENV)/developing
 
 demo: $(VENV)/installed ## compare five algorithms on 50 clients and write a report
 	$(BIN)/fedbandits demo
+
+$(VENV)/deploying: $(VENV)/installed
+	$(PIP) install --quiet --constraint constraints.txt --editable '.[deploy]'
+	@touch $@
+
+federation: $(VENV)/deploying ## five deployed agents federated by Flower on this machine, with TLS and keys
+	$(BIN)/fedbandits federation demo
 
 test: $(VENV)/developing ## the whole suite, a few minutes
 	$(BIN)/python -m pytest -n $(JOBS)

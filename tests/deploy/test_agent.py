@@ -170,12 +170,21 @@ def test_bad_arms_change_nothing(opened, arms, complaint):
     assert agent.status().decisions == 1
 
 
-def test_large_features_are_finite(opened):
-    """Though the sum of their squares is not."""
-    agent = opened(algorithm=fb.algorithms.Random())
-    assert agent.decide([[1e200, 0, 0, 0]]).index == 0
-    with pytest.raises(InputError, match=r"arms \[1\] are not finite"):
+def test_numbers_that_would_drown_all_others_are_refused(opened):
+    """Once learned, they would leave nothing but rounding errors; the agent stays as it was and usable."""
+    agent = opened()
+    before = agent.state()
+    with pytest.raises(InputError, match=r"arms \[1\] are beyond 1e\+07; scale"):
+        agent.decide([[1.0, 0, 0, 0], [0, -1.1e7, 0, 0]])
+    with pytest.raises(InputError, match="not finite"):
         agent.decide([[1e200, 0, 0, 0], [math.inf, 0, 0, 0]])
+    assert same(agent.state(), before)
+    decision = agent.decide([[1e7, 0, 0, 0]])
+    with pytest.raises(InputError, match="must not exceed"):
+        agent.reward(decision.id, -1.1e7)
+    assert agent.reward(decision.id, 1e7)
+    for _ in range(20):
+        assert agent.reward(agent.decide(np.eye(4)).id, 1.0)
 
 
 def test_number_of_arms_and_range_of_rewards_where_they_are_fixed(opened):

@@ -11,7 +11,7 @@ import typer
 from typer.core import TyperGroup
 
 from fedbandits import __version__
-from fedbandits.cli import catalogue, compare, demo, report, run
+from fedbandits.cli import agent, catalogue, compare, demo, federation, report, run
 from fedbandits.cli.console import complain, note
 
 
@@ -90,3 +90,5 @@ def fedbandits(
 
 for module in (demo, catalogue, compare, run, report):
     app.command(name=module.NAME, epilog=module.EXAMPLE)(module.command)
+for group in (agent, federation):
+    app.add_typer(group.app, name=group.NAME)

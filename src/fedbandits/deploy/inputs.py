@@ -18,6 +18,8 @@ Arms = ArrayLike | Mapping[str, ArrayLike]
 """K rows of d features, or the features of each arm by its name."""
 FLOATS = np.dtype("<f8")
 """How features are written down."""
+LARGEST = 1e7
+"""Features and rewards beyond it would drown everything learned before and after in rounding errors, for good."""
 _ID = re.compile("([0-9]{1,18})-([0-9a-f]{16})")
 
 
@@ -35,12 +37,12 @@ def menu(arms: Arms, settings: Settings) -> tuple[list[str] | None, FloatArray]:
         raise InputError(f"arms must have shape (K, d) = (K, {settings.dim}) with K >= 1, got {shown.shape}")
     if settings.arms not in (None, len(shown)):
         raise InputError(f"this agent decides among {settings.arms} arms, got {len(shown)}")
-    # a finite sum of squares is proof enough, and one pass; squares of large features may overflow
-    if not math.isfinite(np.vdot(shown, shown)):
-        guilty = np.flatnonzero(~np.isfinite(shown).all(axis=1)).tolist()
-        if guilty:
-            listed = guilty if names is None else [names[place] for place in guilty]
-            raise InputError(f"the features of arms {listed[:5]} are not finite")
+    if not np.abs(shown).max() <= LARGEST:  # NaN included
+        finite = np.isfinite(shown).all(axis=1)
+        guilty = np.flatnonzero(~finite if not finite.all() else (np.abs(shown) > LARGEST).any(axis=1)).tolist()
+        listed = guilty if names is None else [names[place] for place in guilty]
+        wrong = "not finite" if not finite.all() else f"beyond {LARGEST:g}; scale them, to norms of about 1"
+        raise InputError(f"the features of arms {listed[:5]} are {wrong}")
     return names, shown
 
 
@@ -60,6 +62,8 @@ def reward_value(value: float, settings: Settings) -> float:
         raise InputError(f"a reward must be a number, got {value!r}") from None
     if not math.isfinite(number):
         raise InputError(f"a reward must be finite, got {number}")
+    if abs(number) > LARGEST:
+        raise InputError(f"a reward must not exceed {LARGEST:g} in size, got {number:g}; scale rewards to about 1")
     within = settings.range
     if within is not None and not within[0] <= number <= within[1]:
         raise InputError(f"rewards lie between {within[0]:g} and {within[1]:g}, got {number:g}")

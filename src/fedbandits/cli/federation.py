@@ -1,0 +1,51 @@
+"""`fedbandits federation`: deployed agents that talk through Flower."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from fedbandits.cli.options import AsJson
+
+NAME = "federation"
+EXAMPLE = "Example: [bold]fedbandits federation demo --steps 200[/bold]"
+
+app = typer.Typer(no_args_is_help=True, help="Deployed agents that talk through Flower.", epilog=EXAMPLE)
+
+
+@app.callback()
+def federation() -> None:
+    """Deployed agents that talk through Flower."""
+
+
+@app.command(epilog=EXAMPLE)
+def demo(
+    agents: Annotated[int, typer.Option(help="How many agents.", min=2, max=50)] = 5,
+    steps: Annotated[int, typer.Option(help="Decisions of each agent.", min=1)] = 300,
+    pace: Annotated[float, typer.Option(help="Decisions of each agent per second.", min=0.1)] = 10.0,
+    seed: Annotated[int, typer.Option(help="Of the traffic.", min=0)] = 0,
+    out: Annotated[
+        Path | None,
+        typer.Option("--out", "-o", help="New directory that keeps agents, keys and logs.", show_default=False),
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Start a federation on this machine, feed it with traffic, and show what talking was worth.
+
+    A SuperLink with TLS, the server and one node per agent, each with a key of its own, all on loopback. Everything
+    that was started is stopped at the end, also on Ctrl-C.
+    """
+    from rich.console import Console
+
+    from fedbandits.cli.console import print_json
+    from fedbandits.cli.extras import require
+
+    require("deploy", "flwr", "cryptography")
+    from fedbandits.deploy.flower.demo import run_demo
+
+    result = run_demo(agents=agents, steps=steps, pace=pace, seed=seed, directory=out, console=Console(quiet=as_json))
+    if as_json:
+        print_json(dataclasses.asdict(result))

@@ -1,0 +1,71 @@
+"""What is measured, in Prometheus' text format: the agent's books, and how long requests took."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+
+from prometheus_client import CollectorRegistry, Histogram, generate_latest
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+from fedbandits.deploy.agent import Status
+
+MEDIA_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+_PREFIX = "fedbandits_agent"
+_SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0)
+_COUNTERS = {
+    "decisions": "Decisions ever taken.",
+    "rewards": "Rewards ever counted.",
+    "expired": "Decisions whose reward did not come in time.",
+    "late": "Rewards refused because their decision had expired.",
+    "letters": "Letters of a server that were answered.",
+}
+"""Counted in the agent's file: they go on when the service is started again."""
+
+
+class Meter:
+    """How long the requests to one service took, since it was started."""
+
+    def __init__(self) -> None:
+        self._registry = CollectorRegistry()
+        self._seconds = Histogram(
+            f"{_PREFIX}_request_seconds",
+            "Time from a request's headers to the end of its answer.",
+            ["path", "status"],
+            buckets=_SECONDS,
+            registry=self._registry,
+        )
+
+    def took(self, path: str, status: int, seconds: float) -> None:
+        """Note a request; `path` is one of the service's own, so that strangers cannot make up new ones."""
+        self._seconds.labels(path, str(status)).observe(seconds)
+
+    def page(self, status: Status) -> bytes:
+        """Everything that is measured, with the agent's `status`."""
+        books = CollectorRegistry()
+        books.register(_Books(status, time.time()))
+        return generate_latest(books) + generate_latest(self._registry)
+
+
+class _Books(Collector):
+    def __init__(self, status: Status, now: float) -> None:
+        self._status = status
+        self._now = now
+
+    def collect(self) -> Iterator[Metric]:
+        status = self._status
+        for name, meaning in _COUNTERS.items():
+            yield CounterMetricFamily(f"{_PREFIX}_{name}", meaning, value=getattr(status, name))
+        gauges = {
+            "awaiting": ("Decisions whose reward may still come.", status.awaiting),
+            "calling": ("Whether the agent asks the server for a conversation.", int(status.calling)),
+            "seconds_since_synchronisation": (
+                "Seconds since the server last spoke with this agent; absent before the first time.",
+                None if status.synchronised_at is None else max(0.0, self._now - status.synchronised_at.timestamp()),
+            ),
+            "privacy_spent": ("Epsilon of differential privacy spent; absent if not private.", status.spent),
+        }
+        for name, (meaning, value) in gauges.items():
+            if value is not None:
+                yield GaugeMetricFamily(f"{_PREFIX}_{name}", meaning, value=value)

@@ -1,0 +1,189 @@
+"""What is sent and what is answered, as types and as the OpenAPI schema of one particular agent."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Discriminator, Field, Strict, Tag
+
+from fedbandits.deploy.http.refusals import RefusedError
+
+if TYPE_CHECKING:
+    from fedbandits.deploy.http.configuration import Limits
+    from fedbandits.deploy.settings import Settings
+
+# strict: a number is neither a string that looks like one nor a truth value
+Number = Annotated[float, Strict(), Field(allow_inf_nan=False)]
+Name = Annotated[str, Field(max_length=200)]
+DecisionId = Annotated[str, Field(max_length=40, examples=["12-4c6f0d7be5a98a13"])]
+Row = list[Number]
+
+
+def _kind_of_arms(value: Any) -> str | None:
+    return "rows" if isinstance(value, list) else "named" if isinstance(value, dict) else None
+
+
+def _one_or_many(value: Any) -> str | None:
+    return None if not isinstance(value, dict) else "many" if "rewards" in value else "one"
+
+
+Arms = Annotated[
+    Annotated[list[Row], Tag("rows")] | Annotated[dict[Name, Row], Tag("named")],
+    Discriminator(
+        _kind_of_arms,
+        custom_error_type="arms",
+        custom_error_message="must be a list of rows of features, or an object from names of arms to features",
+    ),
+]
+
+
+class Sent(BaseModel):
+    """What comes from a client; names that are not known are refused."""
+
+    model_config = ConfigDict(extra="forbid")
+
+
+class Choice(Sent):
+    """The arms to choose among."""
+
+    model_config = ConfigDict(
+        json_schema_extra={"examples": [{"arms": {"reminder": [1.0, 0.2, 0.0], "call": [1.0, 0.0, 0.7]}}]}
+    )
+    arms: Arms = Field(description="One row of features for each arm: in a list, or by the arm's name.")
+
+
+class Reward(Sent):
+    """What came of a decision."""
+
+    decision: DecisionId = Field(description="The id of the decision.")
+    value: Number = Field(description="The reward.")
+
+
+class Rewards(Sent):
+    """What came of several decisions, in any order; each is counted or refused on its own."""
+
+    rewards: list[Reward]
+
+
+Told = Annotated[
+    Annotated[Reward, Tag("one")] | Annotated[Rewards, Tag("many")],
+    Discriminator(
+        _one_or_many,
+        custom_error_type="rewards",
+        custom_error_message='must be an object with "decision" and "value", or with "rewards"',
+    ),
+]
+
+
+class Decided(BaseModel):
+    """What to do now."""
+
+    id: str = Field(description="What the reward will be told with: keep it.")
+    arm: str | int = Field(description="The name of the chosen arm; its index if the arms had no names.")
+    index: int = Field(description="Its place among the arms that were sent, from 0.")
+
+
+class Counted(BaseModel):
+    """A reward that the agent has learned from: now, or when it was told before."""
+
+    decision: str
+    outcome: Literal["counted", "duplicate"]
+
+
+class Refused(BaseModel):
+    """A reward that was not counted, for the reason of `code`."""
+
+    decision: str
+    outcome: Literal["refused"] = "refused"
+    code: Literal["unknown_decision", "conflict", "expired", "invalid_input"]
+    message: str
+
+
+class Outcomes(BaseModel):
+    """What became of each reward, in the order in which they were sent."""
+
+    counted: int
+    duplicate: int
+    refused: int
+    results: list[Counted | Refused]
+
+
+class State(BaseModel):
+    """How the agent is getting on."""
+
+    algorithm: str
+    dim: int = Field(description="Features of an arm.")
+    arms: int | None = Field(description="Arms of every decision; null if that may vary.")
+    agents: int = Field(description="Agents of the federation.")
+    identity: int = Field(description="Which of them this is.")
+    decisions: int = Field(description="Decisions ever taken.")
+    rewards: int = Field(description="Rewards ever counted.")
+    awaiting: int = Field(description="Decisions whose reward may still come.")
+    expired: int = Field(description="Decisions whose reward did not come in time.")
+    late: int = Field(description="Rewards that were refused because their decision had expired.")
+    letters: int = Field(description="Letters of a server that were answered.")
+    synchronised_at: datetime | None = Field(description="When the server last spoke with this agent.")
+    calling: bool = Field(description="Whether the agent asks the server for a conversation.")
+    level: float | None = Field(description="How far the trigger has come, where the algorithm tells.")
+    spent: float | None = Field(description="Epsilon of differential privacy spent; null if the agent is not private.")
+
+
+class Health(BaseModel):
+    """The service answers."""
+
+    status: Literal["ok"] = "ok"
+
+
+class ErrorText(BaseModel):
+    """A stable code, and a sentence."""
+
+    code: str
+    message: str
+
+
+class Error(BaseModel):
+    """Why a request was refused."""
+
+    error: ErrorText
+
+
+def check_choice(choice: Choice, limits: Limits) -> None:
+    """Refuse more arms than the service takes, and numbers that are too large."""
+    arms = choice.arms
+    rows = list(arms.values()) if isinstance(arms, dict) else arms
+    if len(rows) > limits.most_arms:
+        raise RefusedError("invalid_request", f"arms: at most {limits.most_arms} at once, got {len(rows)}")
+    for row in rows:
+        _check_numbers("features", row, limits)
+
+
+def check_rewards(rewards: list[Reward], limits: Limits) -> None:
+    """Refuse more rewards than the service takes at once, and numbers that are too large."""
+    if len(rewards) > limits.most_rewards:
+        raise RefusedError("invalid_request", f"rewards: at most {limits.most_rewards} at once, got {len(rewards)}")
+    _check_numbers("rewards", [reward.value for reward in rewards], limits)
+
+
+def describe_sizes(schemas: dict[str, Any], settings: Settings, limits: Limits) -> None:
+    """Write into OpenAPI `schemas` how many arms of how many features, and how many rewards, the service takes."""
+    least, most = (1, limits.most_arms) if settings.arms is None else (settings.arms, settings.arms)
+    for arms in schemas["Choice"]["properties"]["arms"]["oneOf"]:
+        by_name = arms["type"] == "object"
+        row = arms["additionalProperties" if by_name else "items"]
+        row |= {"minItems": settings.dim, "maxItems": settings.dim}
+        row["items"] |= {"minimum": -limits.largest_number, "maximum": limits.largest_number}
+        arms |= {"minProperties": least, "maxProperties": most} if by_name else {"minItems": least, "maxItems": most}
+    value = schemas["Reward"]["properties"]["value"]
+    value |= {"minimum": -limits.largest_number, "maximum": limits.largest_number}
+    if settings.range is not None:
+        # not as minimum and maximum: a reward outside is refused on its own, not the request that it is part of
+        value["description"] = "The reward, between {:g} and {:g}.".format(*settings.range)
+    schemas["Rewards"]["properties"]["rewards"]["maxItems"] = limits.most_rewards
+
+
+def _check_numbers(what: str, numbers: list[float], limits: Limits) -> None:
+    if numbers and not max(max(numbers), -min(numbers)) <= limits.largest_number:
+        raise RefusedError(
+            "invalid_input", f"{what} lie between -{limits.largest_number:g} and {limits.largest_number:g}"
+        )

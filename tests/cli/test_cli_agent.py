@@ -1,0 +1,114 @@
+from __future__ import annotations
+
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from fedbandits.cli import app
+
+NO_TOKEN = {"FEDBANDITS_AGENT_TOKEN": ""}
+SECRET = "a-token-that-is-only-used-in-tests"
+
+
+def invoke(*words: str, **environment: str) -> tuple[int, str, str]:
+    result = CliRunner().invoke(app, list(words), env=NO_TOKEN | environment)
+    return result.exit_code, result.stdout, result.stderr
+
+
+@pytest.fixture
+def extra() -> None:
+    for name in ("fastapi", "uvicorn", "prometheus_client"):
+        pytest.importorskip(name, reason="needs the extra 'deploy'")
+
+
+def test_help() -> None:
+    for words in (["agent"], ["agent", "--help"], ["agent", "serve", "--help"]):
+        _, out, err = invoke(*words)
+        assert "Example: fedbandits agent serve" in out + err
+    assert " agent " in invoke("--help")[1]
+
+
+def test_help_imports_nothing_heavy() -> None:
+    program = (
+        "import sys\nfrom fedbandits.cli import app\n"
+        "try: app(['agent', 'serve', '--help'], prog_name='fedbandits')\nexcept SystemExit: pass\n"
+        "print([name for name in ('numba', 'numpy', 'fastapi', 'uvicorn', 'sqlite3') if name in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[-1] == "[]"
+
+
+def test_a_missing_extra_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("fedbandits.cli.extras.find_spec", lambda name: None)
+    code, _, err = invoke("agent", "serve", "--db", str(tmp_path / "agent.db"), "--no-token")
+    assert code == 2
+    assert "pip install 'fedbandits[deploy]'" in err
+
+
+@pytest.mark.usefixtures("extra")
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ([], "a token is missing"),
+        (["--host", "0.0.0.0"], "can be reached from other machines"),
+        (["--host", "0.0.0.0", "--no-token"], "can be reached from other machines"),
+        (["--token-file", "no-such-file"], "the token cannot be read"),
+        (["--no-token", "--config", "no-such-file"], "no-such-file: cannot be read"),
+        (["--no-token", "--port", "0"], "a new one needs algorithm= and dim="),
+        (["--no-token", "--port", "70000"], "65535"),
+    ],
+)
+def test_mistakes_are_one_line(tmp_path: Path, words: list[str], message: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    code, out, err = invoke("agent", "serve", "--db", "agent.db", *words)
+    assert (code, out) == (2, "")
+    assert message in err
+    assert "Traceback" not in err
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.usefixtures("extra")
+def test_tokens_are_not_shown(tmp_path: Path) -> None:
+    bad = "a secret with spaces in it"
+    code, _, err = invoke("agent", "serve", "--db", str(tmp_path / "agent.db"), FEDBANDITS_AGENT_TOKEN=bad)
+    assert code == 2
+    assert "a token has at least 20" in err
+    assert bad not in err
+
+
+@pytest.mark.usefixtures("extra")
+def test_an_address_in_use(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        words = ["agent", "serve", "--db", str(tmp_path / "agent.db"), "--port", str(port), "--no-token"]
+        code, _, err = invoke(*words)
+    assert code == 2
+    assert f"cannot listen on 127.0.0.1 port {port}" in err
+    assert not (tmp_path / "agent.db").exists()
+
+
+@pytest.mark.usefixtures("extra")
+def test_a_damaged_file_is_one_line(tmp_path: Path) -> None:
+    path = tmp_path / "agent.db"
+    path.write_bytes(b"not a database at all" * 100)
+    code, _, err = invoke("agent", "serve", "--db", str(path), "--port", "0", "--no-token")
+    assert code == 1
+    assert "damaged" in err
+    assert "Traceback" not in err
+
+
+@pytest.mark.usefixtures("extra")
+def test_settings_that_differ(tmp_path: Path) -> None:
+    (tmp_path / "one.toml").write_text('[agent]\ndim = 3\nalgorithm = "dislinucb"\n')
+    (tmp_path / "two.toml").write_text('[agent]\ndim = 4\nalgorithm = "dislinucb"\n')
+    from fedbandits.deploy.http.configuration import load_configuration
+
+    load_configuration(tmp_path / "one.toml").open(tmp_path / "agent.db").close()
+    words = ["agent", "serve", "--db", str(tmp_path / "agent.db"), "--port", "0"]
+    code, _, err = invoke(*words, "--config", str(tmp_path / "two.toml"), FEDBANDITS_AGENT_TOKEN=SECRET)
+    assert code == 2
+    assert "dim: 3 there, 4 now" in err
