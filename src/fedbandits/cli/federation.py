@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from pathlib import Path
+from types import ModuleType
 from typing import Annotated
 
 import typer
@@ -49,3 +50,54 @@ def demo(
     result = run_demo(agents=agents, steps=steps, pace=pace, seed=seed, directory=out, console=Console(quiet=as_json))
     if as_json:
         print_json(dataclasses.asdict(result))
+
+
+Directory = Annotated[Path, typer.Argument(help="Where federation.json and server.db are.")]
+
+
+@app.command()
+def certificates(
+    directory: Annotated[Path, typer.Argument(help="Where they are written.")],
+    hosts: Annotated[list[str], typer.Argument(help="Names and addresses by which nodes reach the SuperLink.")],
+) -> None:
+    """Make a certificate for a SuperLink, and an authority unless there is one."""
+    _operate().certificates(directory, hosts)
+
+
+@app.command()
+def key(path: Annotated[Path, typer.Argument(help="The private key; the public one goes beside it.")]) -> None:
+    """Make a node's key pair."""
+    _operate().key(path)
+
+
+@app.command()
+def describe(agent: Annotated[Path, typer.Argument(help="The file of one of the agents.")]) -> None:
+    """Print federation.json, what the server has to know of its agents: settings, and nothing that was observed."""
+    _operate().describe(agent)
+
+
+@app.command()
+def project() -> None:
+    """Print the directory that `flwr run` takes."""
+    _operate().project()
+
+
+@app.command()
+def status(directory: Directory) -> None:
+    """Print, as JSON, how the server is getting on."""
+    _operate().status(directory)
+
+
+@app.command()
+def release(directory: Directory, identity: Annotated[int, typer.Argument(help="The agent.", min=0)]) -> None:
+    """Let another key speak for an agent from now on: after its node got a new one."""
+    _operate().release(directory, identity)
+
+
+def _operate() -> ModuleType:
+    from fedbandits.cli.extras import require
+
+    require("deploy", "flwr", "cryptography")
+    from fedbandits.deploy.flower import operate
+
+    return operate

@@ -1,0 +1,283 @@
+"""The server's book: everything that has to survive the server, in one SQLite file.
+
+It holds the state after the last conversation that was completed, the one that is under way turn by turn, letters that
+still have to be delivered, answers that came too late, and what people want to look at. Every method is one
+transaction: it has happened as a whole, or not at all, whenever the process is killed.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import sqlite3
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from os import PathLike
+from typing import Self
+
+import numpy as np
+
+from fedbandits.arrays import Array, State
+from fedbandits.deploy.flower.post import Letter
+
+SETTINGS, BOOK, LOG = "federation.json", "server.db", "server.log"
+"""The files in a server's directory: what the agents were made with, the book, and what the server has to say."""
+_SCHEMA = """
+CREATE TABLE IF NOT EXISTS facts (name TEXT PRIMARY KEY, value) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS nodes (identity INTEGER PRIMARY KEY, key TEXT NOT NULL UNIQUE);
+CREATE TABLE IF NOT EXISTS snapshot (part TEXT PRIMARY KEY, state BLOB NOT NULL) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS underway (
+    conversation TEXT PRIMARY KEY, callers TEXT NOT NULL, reachable TEXT NOT NULL) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS outcomes (
+    turn INTEGER NOT NULL, place INTEGER NOT NULL, identity INTEGER NOT NULL, reply BLOB,
+    PRIMARY KEY (turn, identity)) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS turns (turn INTEGER PRIMARY KEY, asked TEXT NOT NULL);
+CREATE TABLE IF NOT EXISTS undelivered (
+    place INTEGER PRIMARY KEY, identity INTEGER NOT NULL, conversation TEXT NOT NULL, turn INTEGER NOT NULL,
+    letter BLOB NOT NULL);
+CREATE TABLE IF NOT EXISTS owed (
+    identity INTEGER PRIMARY KEY, conversation TEXT NOT NULL, turn INTEGER NOT NULL, letter BLOB NOT NULL, answer BLOB);
+CREATE TABLE IF NOT EXISTS rejected (
+    at REAL NOT NULL, identity INTEGER, conversation TEXT, turn INTEGER, why TEXT NOT NULL);
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What one turn brought: who was asked, who of them was reached, and the replies of those who sent one."""
+
+    asked: tuple[int, ...]
+    reached: tuple[int, ...]
+    replies: Mapping[int, bytes]
+
+
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """A conversation that is not finished: how it began."""
+
+    conversation: str
+    callers: tuple[int, ...]
+    reachable: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Owed:
+    """A question that was not answered in time, and the answer if it has come since."""
+
+    letter: Letter
+    answer: bytes | None
+
+
+@dataclass(frozen=True, slots=True)
+class Rejection:
+    """What was not let in, and why."""
+
+    at: float
+    identity: int | None
+    conversation: str | None
+    turn: int | None
+    why: str
+
+
+class Book:
+    """The book in the file `path`, which is made if there is none. Other processes may read it at any time."""
+
+    def __init__(self, path: str | PathLike[str]) -> None:
+        self._db = sqlite3.connect(path, timeout=30.0, isolation_level=None, check_same_thread=False)
+        self._db.execute("PRAGMA journal_mode = WAL")
+        self._db.execute("PRAGMA synchronous = FULL")
+        self._db.executescript(_SCHEMA)
+
+    def close(self) -> None:
+        """Let go of the file."""
+        self._db.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()
+
+    # who is who
+
+    def bind(self, identity: int, key: str) -> bool:
+        """Whether `key` is the one that speaks for `identity`: it is if it was the first to say so."""
+        with self._writing():
+            held = self._db.execute("SELECT key FROM nodes WHERE identity = ?", (identity,)).fetchone()
+            if held is not None:
+                return bool(held[0] == key)
+            if self._db.execute("SELECT 1 FROM nodes WHERE key = ?", (key,)).fetchone():
+                return False
+            self._db.execute("INSERT INTO nodes VALUES (?, ?)", (identity, key))
+            return True
+
+    def release(self, identity: int) -> bool:
+        """Let another key speak for `identity` from now on, as after an exchange of keys; whether one did before."""
+        with self._writing():
+            return self._db.execute("DELETE FROM nodes WHERE identity = ?", (identity,)).rowcount > 0
+
+    def bound(self) -> dict[int, str]:
+        """Which key speaks for which identity, as SHA-256 of the public key."""
+        return dict(self._db.execute("SELECT identity, key FROM nodes").fetchall())
+
+    # the state after the last completed conversation
+
+    def parts(self) -> dict[str, State]:
+        """The states that were saved, by part; empty in a new book."""
+        rows = self._db.execute("SELECT part, state FROM snapshot").fetchall()
+        return {part: _from_bytes(state) for part, state in rows}
+
+    def finish(self, **parts: Mapping[str, Array]) -> None:
+        """The conversation under way is complete: save the states, and forget its turns."""
+        with self._writing():
+            for part, state in parts.items():
+                self._db.execute("INSERT OR REPLACE INTO snapshot VALUES (?, ?)", (part, _to_bytes(state)))
+            for table in ("underway", "turns", "outcomes"):
+                self._db.execute(f"DELETE FROM {table}")
+
+    # the conversation under way
+
+    def begin(self, conversation: str, callers: Sequence[int], reachable: Sequence[int]) -> None:
+        """A conversation begins."""
+        with self._writing():
+            row = (conversation, json.dumps(list(callers)), json.dumps(list(reachable)))
+            self._db.execute("INSERT INTO underway VALUES (?, ?, ?)", row)
+
+    def cut(self) -> Cut | None:
+        """The conversation that was begun and not finished."""
+        row = self._db.execute("SELECT conversation, callers, reachable FROM underway").fetchone()
+        return None if row is None else Cut(row[0], tuple(json.loads(row[1])), tuple(json.loads(row[2])))
+
+    def outcome(self, turn: int) -> Outcome | None:
+        """What a turn of the conversation under way brought; None if it is not over."""
+        over = self._db.execute("SELECT asked FROM turns WHERE turn = ?", (turn,)).fetchone()
+        if over is None:
+            return None
+        rows = self._db.execute(
+            "SELECT identity, reply FROM outcomes WHERE turn = ? ORDER BY place", (turn,)
+        ).fetchall()
+        replies = {identity: reply for identity, reply in rows if reply is not None}
+        return Outcome(tuple(json.loads(over[0])), tuple(identity for identity, _ in rows), replies)
+
+    def conclude(
+        self,
+        turn: int,
+        outcome: Outcome,
+        *,
+        undelivered: Mapping[int, Letter] | None = None,
+        owed: Mapping[int, Letter] | None = None,
+        settled: Sequence[int] = (),
+    ) -> None:
+        """A turn is over. Some of those reached still have to be told (`undelivered`), some owe an answer (`owed`),
+        and the late answers of some were used (`settled`).
+        """
+        with self._writing():
+            self._db.execute("INSERT INTO turns VALUES (?, ?)", (turn, json.dumps(outcome.asked)))
+            for place, identity in enumerate(outcome.reached):
+                row = (turn, place, identity, outcome.replies.get(identity))
+                self._db.execute("INSERT INTO outcomes VALUES (?, ?, ?, ?)", row)
+            for identity, letter in (undelivered or {}).items():
+                self._db.execute(
+                    "INSERT INTO undelivered (identity, conversation, turn, letter) VALUES (?, ?, ?, ?)",
+                    (identity, letter.conversation, letter.turn, letter.content),
+                )
+            for identity in settled:
+                self._db.execute("DELETE FROM owed WHERE identity = ?", (identity,))
+            for identity, letter in (owed or {}).items():
+                self._db.execute(
+                    "INSERT INTO owed VALUES (?, ?, ?, ?, NULL)",
+                    (identity, letter.conversation, letter.turn, letter.content),
+                )
+
+    # loose ends
+
+    def undelivered(self) -> dict[int, list[Letter]]:
+        """Letters that still have to be delivered, oldest first."""
+        found: dict[int, list[Letter]] = {}
+        rows = self._db.execute("SELECT identity, conversation, turn, letter FROM undelivered ORDER BY place")
+        for identity, *letter in rows.fetchall():
+            found.setdefault(identity, []).append(Letter(*letter))
+        return found
+
+    def delivered(self, identity: int, letter: Letter) -> None:
+        """An agent has acknowledged a letter."""
+        with self._writing():
+            self._db.execute(
+                "DELETE FROM undelivered WHERE identity = ? AND conversation = ? AND turn = ?",
+                (identity, letter.conversation, letter.turn),
+            )
+
+    def owed(self) -> dict[int, Owed]:
+        """Questions that were not answered in time."""
+        rows = self._db.execute("SELECT identity, conversation, turn, letter, answer FROM owed").fetchall()
+        return {identity: Owed(Letter(*letter), answer) for identity, *letter, answer in rows}
+
+    def hold(self, identity: int, answer: bytes) -> None:
+        """A late answer has come: keep it until the same question is asked again."""
+        with self._writing():
+            self._db.execute("UPDATE owed SET answer = ? WHERE identity = ?", (answer, identity))
+
+    def drop(self, identity: int) -> None:
+        """A question that was not answered in time need not be answered any more."""
+        with self._writing():
+            self._db.execute("DELETE FROM owed WHERE identity = ?", (identity,))
+
+    # what people want to know
+
+    def reject(self, identity: int | None, letter: Letter | None, why: str) -> None:
+        """Something was not let in."""
+        conversation, turn = (None, None) if letter is None else (letter.conversation, letter.turn)
+        with self._writing():
+            self._db.execute(
+                "INSERT INTO rejected VALUES (?, ?, ?, ?, ?)", (time.time(), identity, conversation, turn, why)
+            )
+
+    def rejections(self) -> list[Rejection]:
+        """Everything that was not let in, oldest first."""
+        rows = self._db.execute("SELECT * FROM rejected ORDER BY at").fetchall()
+        return [Rejection(*row) for row in rows]
+
+    def note(self, **facts: float | str) -> None:
+        """Write down facts for people and programs that look on, such as the time of the last ring."""
+        with self._writing():
+            self._db.executemany("INSERT OR REPLACE INTO facts VALUES (?, ?)", list(facts.items()))
+
+    def fact(self, name: str, otherwise: float = 0) -> float:
+        """A number that was noted."""
+        row = self._db.execute("SELECT value FROM facts WHERE name = ?", (name,)).fetchone()
+        return otherwise if row is None else row[0]
+
+    # the floor, where it is given by command
+
+    def grant(self, times: int = 1) -> int:
+        """Give the server the floor once more, or more often; how often in all."""
+        with self._writing():
+            granted = int(self.fact("granted")) + times
+            self._db.execute("INSERT OR REPLACE INTO facts VALUES ('granted', ?)", (granted,))
+        return granted
+
+    @contextmanager
+    def _writing(self) -> Iterator[None]:
+        if self._db.in_transaction:
+            yield
+            return
+        self._db.execute("BEGIN IMMEDIATE")
+        try:
+            yield
+        except BaseException:
+            self._db.execute("ROLLBACK")
+            raise
+        self._db.execute("COMMIT")
+
+
+def _to_bytes(state: Mapping[str, Array]) -> bytes:
+    out = io.BytesIO()
+    np.savez(out, allow_pickle=False, **state)
+    return out.getvalue()
+
+
+def _from_bytes(content: bytes) -> State:
+    with np.load(io.BytesIO(content), allow_pickle=False) as held:
+        return dict(held)

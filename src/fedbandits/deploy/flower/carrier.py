@@ -1,0 +1,204 @@
+"""The carrier of a deployed federation: letters by post, answers that are inspected, every turn written down."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from fedbandits.arrays import Array, IntArray
+from fedbandits.carriers import Carrier
+from fedbandits.deploy.flower.book import Book, Outcome
+from fedbandits.deploy.flower.inspection import Inspector, RejectedError
+from fedbandits.deploy.flower.post import Answer, Letter, Post, StoppedError
+from fedbandits.ledger import Ledger
+from fedbandits.protocol import Message
+from fedbandits.wire import Wire, WireError
+
+log = logging.getLogger(__name__)
+_NOBODY: IntArray = np.empty(0, dtype=np.int64)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Patience:
+    """How long the server waits, in seconds."""
+
+    ring: float = 10.0
+    """For agents to say whether they call."""
+    answer: float = 30.0
+    """For answers to a letter, before those who are silent are left out."""
+    everybody: float | None = None
+    """The same, for algorithms that need everybody; None: until all have answered."""
+    repeat: float = 10.0
+    """Before a letter that was not answered is sent again."""
+
+
+class _NobodyAnsweredError(Exception):
+    """A question was put to everybody who can be reached, and nobody answered."""
+
+
+class PostCarrier(Carrier):
+    """Carries one conversation at a time; see `manners` for the rules that keep it consistent over a bad network.
+
+    The ledger counts every letter and every answer once, as a simulation does, whatever had to be sent again;
+    `resent` counts those repetitions. Turns that the book knows already, from a server that was killed, are not carried
+    again: their outcome is read from it.
+    """
+
+    def __init__(
+        self,
+        post: Post,
+        book: Book,
+        inspector: Inspector,
+        ledger: Ledger,
+        wire: Wire,
+        *,
+        waits: bool,
+        patience: Patience,
+        stopping: Callable[[], bool] = lambda: False,
+    ) -> None:
+        super().__init__(ledger, wire)
+        self._post = post
+        self._book = book
+        self._inspector = inspector
+        self._limit = patience.everybody if waits else patience.answer
+        self._repeat = patience.repeat
+        self._stopping = stopping
+        self._conversation = ""
+        self._turn = 0
+        self._starting: Callable[[], None] = lambda: None
+        self.resent = 0
+        """Letters that were sent more than once."""
+
+    def open(self, conversation: str, reachable: IntArray, agents: int, starting: Callable[[], None]) -> None:
+        """A conversation begins with those who are `reachable`; `starting` is called before its first letter."""
+        self._conversation = conversation
+        self._turn = 0
+        self._starting = starting
+        self.reachable = np.zeros(agents, dtype=np.bool_)
+        self.reachable[reachable] = True
+
+    def carry(self, request: Message) -> Message:
+        """Deliver `request` and return the replies that stood up to inspection.
+
+        An instruction reaches all its addressees, at once or later; a question those who answered it in time.
+        """
+        if self._turn == 0:
+            self._starting()
+        try:
+            return super().carry(request)
+        except _NobodyAnsweredError:
+            return Message(request.kind, _NOBODY)
+        finally:
+            self._turn += 1
+
+    def _reaching(self, request: Message) -> Message:
+        assert self.reachable is not None, "a conversation is opened before it is carried"
+        known = self._book.outcome(self._turn)
+        if known is not None:
+            heard = np.isin(request.who, known.asked)
+        else:
+            heard = self.reachable[request.who]
+            for agent, late in self._book.owed().items():
+                # a debtor hears nothing but the question that it owes an answer to
+                for row in np.flatnonzero(request.who == agent):
+                    same = late.letter.content == self.wire.encode(request, int(row), "down")
+                    heard[row] &= same and late.answer is not None
+        return Message(request.kind, request.who[heard], {name: array[heard] for name, array in request.arrays.items()})
+
+    def _deliver(self, request: Message) -> Message | None:
+        letters = self._letters(request)
+        question = self._inspector.is_question(next(iter(letters.values())).content)
+        outcome = self._book.outcome(self._turn) or self._exchange(letters, question=question)
+        silent = letters.keys() - set(outcome.reached)
+        if not question:
+            # whoever has not acknowledged this yet must not hear anything else before it does
+            silent |= self._book.undelivered().keys() & letters.keys()
+        assert self.reachable is not None
+        self.reachable[sorted(silent)] = False
+        if not question:
+            return None
+        if not outcome.replies:
+            raise _NobodyAnsweredError
+        return _gathered(outcome)
+
+    def _exchange(self, letters: Mapping[int, Letter], *, question: bool) -> Outcome:
+        """One turn by post; over when all have answered or the patience is, and written down then."""
+        late = {who: owed.answer for who, owed in self._book.owed().items() if who in letters and owed.answer}
+        turn = _Turn(replies=late)
+        self._ask({who: letter for who, letter in letters.items() if who not in late}, turn, question=question)
+        silent = {who: letters[who] for who in letters if who not in turn.heard and who not in late}
+        for who in silent:
+            log.warning("agent %d did not answer turn %d of %s in time", who, self._turn, self._conversation)
+        if question:
+            outcome = Outcome(tuple(letters), tuple(who for who in letters if who in turn.replies), turn.replies)
+            self._book.conclude(self._turn, outcome, owed=silent, settled=list(late))
+        else:
+            outcome = Outcome(tuple(letters), tuple(who for who in letters if who not in turn.rejected), {})
+            self._book.conclude(self._turn, outcome, undelivered=silent)
+        return outcome
+
+    def _letters(self, request: Message) -> dict[int, Letter]:
+        size = self.wire.size(request, "down").bytes
+        letters = {}
+        for row, agent in enumerate(request.who):
+            content = self.wire.encode(request, row, "down")
+            if request.arrays and len(content) != size:
+                raise WireError(f"message {request.kind!r} was metered wrongly")
+            letters[int(agent)] = Letter(self._conversation, self._turn, content)
+        return letters
+
+    def _ask(self, letters: Mapping[int, Letter], turn: _Turn, *, question: bool) -> None:
+        pending = dict(letters)
+        began = time.monotonic()
+        while pending:
+            if self._stopping():
+                raise StoppedError
+            left = np.inf if self._limit is None else self._limit - (time.monotonic() - began)
+            if left <= 0:
+                return
+            for who, answer in self._post.ask(pending, min(self._repeat, left)).items():
+                letter = pending.pop(who)
+                turn.heard.add(who)
+                try:
+                    content = inspected(answer, letter, self._inspector, question=question)
+                except RejectedError as error:
+                    turn.rejected.add(who)
+                    log.warning("agent %d: turn %d of %s rejected: %s", who, self._turn, self._conversation, error)
+                    self._book.reject(who, letter, str(error))
+                else:
+                    if content is not None:
+                        turn.replies[who] = content
+            self.resent += len(pending)
+
+
+@dataclass(slots=True)
+class _Turn:
+    """What a turn has brought so far."""
+
+    replies: dict[int, bytes]
+    heard: set[int] = field(default_factory=set)
+    rejected: set[int] = field(default_factory=set)
+
+
+def inspected(answer: Answer, letter: Letter, inspector: Inspector, *, question: bool) -> bytes | None:
+    """The content of an answer that may be let in; raises `RejectedError`."""
+    if answer.refused is not None:
+        raise RejectedError(f"the agent refused it: {answer.refused}")
+    if question:
+        if answer.content is None:
+            raise RejectedError("a question was answered with nothing")
+        inspector.read(answer.content, letter.content)
+    elif answer.content is not None:
+        raise RejectedError("an instruction was answered, where nothing was to be said")
+    return answer.content
+
+
+def _gathered(outcome: Outcome) -> Message:
+    read: list[tuple[str, dict[str, Array]]] = [Wire.decode(outcome.replies[who]) for who in outcome.reached]
+    kind, first = read[0]
+    stacked = {name: np.stack([arrays[name] for _, arrays in read]) for name in first}
+    return Message(kind, np.array(outcome.reached, dtype=np.int64), stacked)

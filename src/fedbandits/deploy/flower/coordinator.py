@@ -1,0 +1,163 @@
+"""The server of a deployed federation: rings, listens for calls, gives the algorithm's server the floor.
+
+Guarantees, whatever is killed and whenever:
+
+- An agent takes in every letter at most once, and its letters in the order in which they were written.
+- A conversation that was cut by the end of the server is continued where it was cut, under its own id: what had been
+  handed over is not lost, nor counted twice.
+- What an agent hands over while the server gives up on it is kept and taken in later.
+- Decisions never wait: agents go on by themselves, on what they know.
+"""
+
+from __future__ import annotations
+
+import logging
+import secrets
+import time
+from collections.abc import Callable, Iterable
+
+import numpy as np
+
+from fedbandits.arrays import IntArray
+from fedbandits.carriers import hold
+from fedbandits.catalogue import ConfigError
+from fedbandits.deploy.flower.book import Book
+from fedbandits.deploy.flower.carrier import Patience, PostCarrier, inspected
+from fedbandits.deploy.flower.inspection import Inspector, RejectedError
+from fedbandits.deploy.flower.manners import hand_overs, waits
+from fedbandits.deploy.flower.post import Answer, Letter, Post
+from fedbandits.deploy.settings import Settings
+from fedbandits.ledger import Ledger
+from fedbandits.protocol import Server
+from fedbandits.wire import Wire
+
+log = logging.getLogger(__name__)
+
+
+class Coordinator:
+    """Drives the server of `settings.algorithm` over `post`, and keeps its state in `book`."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        post: Post,
+        book: Book,
+        patience: Patience | None = None,
+        stopping: Callable[[], bool] = lambda: False,
+    ) -> None:
+        algorithm, problem = settings.algorithm, settings.problem
+        self.server, self.ledger = _fresh(settings), Ledger()
+        self._settings = settings
+        self._post = post
+        self._book = book
+        self._patience = patience or Patience()
+        self._needs_everybody = waits(algorithm.about)
+        self._keeps_late = hand_overs(algorithm.about.says)
+        self._inspector = Inspector(algorithm, problem, settings.wire)
+        self._carrier = PostCarrier(
+            post,
+            book,
+            self._inspector,
+            self.ledger,
+            settings.wire,
+            waits=self._needs_everybody,
+            patience=self._patience,
+            stopping=stopping,
+        )
+        self._era = secrets.token_hex(8)
+        self._held = 0
+        self._restore()
+
+    def step(self) -> bool:
+        """Ring once and give the server the floor; whether it said anything."""
+        present = self._post.ring(self._patience.ring)
+        self._book.note(rang_at=time.time(), present=len(present))
+        if self._resume():
+            return True
+        reachable = self._tidy(set(present))
+        late = self._book.owed().keys() & reachable
+        calling = {who for who, presence in present.items() if presence.calling} & reachable
+        if self._needs_everybody and len(reachable) < self._settings.agents:
+            if calling:
+                log.info(
+                    "%d agents call; the algorithm needs all %d, %d can be reached",
+                    len(calling),
+                    self._settings.agents,
+                    len(reachable),
+                )
+            return False
+        self._held += 1
+        return self._hold(f"{self._era}-{self._held}", _indices(calling | late), _indices(reachable), begun=False)
+
+    def _resume(self) -> bool:
+        """Continue the conversation that was cut, if one was."""
+        cut = self._book.cut()
+        if cut is None:
+            return False
+        self._restore()
+        log.warning("continuing conversation %s, which was cut", cut.conversation)
+        return self._hold(cut.conversation, _indices(cut.callers), _indices(cut.reachable), begun=True)
+
+    def _restore(self) -> None:
+        """Become the server that the last completed conversation left."""
+        saved = self._book.parts()
+        self.server, self.ledger = _fresh(self._settings), Ledger()
+        self._carrier.ledger = self.ledger
+        if saved:
+            self.server.load(saved["server"])
+            self.ledger.load(saved["ledger"])
+
+    def _hold(self, conversation: str, callers: IntArray, reachable: IntArray, *, begun: bool) -> bool:
+        def begin() -> None:
+            if not begun:
+                self._book.begin(conversation, callers.tolist(), reachable.tolist())
+
+        before = int(self.ledger.conversations)
+        self._carrier.open(conversation, reachable, self._settings.agents, begin)
+        hold(self.server, callers, self._carrier)
+        self._book.finish(server=self.server.state(), ledger=self.ledger.state())
+        spoke = int(self.ledger.conversations) > before
+        if spoke:
+            self._book.note(spoke_at=time.time(), resent=self._carrier.resent)
+            log.info("conversation %s: %d callers, %d reachable", conversation, len(callers), len(reachable))
+        return spoke
+
+    def _tidy(self, present: set[int]) -> set[int]:
+        """Deliver what was left undelivered and ask again what was left unanswered; who can be reached afterwards."""
+        undelivered = self._book.undelivered()
+        while waiting := {who: letters[0] for who, letters in undelivered.items() if who in present and letters}:
+            answers = self._post.ask(waiting, self._patience.repeat)
+            present -= waiting.keys() - answers.keys()
+            for who, answer in answers.items():
+                letter = undelivered[who].pop(0)
+                self._inspected(who, answer, letter, question=False)
+                self._book.delivered(who, letter)
+        owed = {who: late.letter for who, late in self._book.owed().items() if late.answer is None and who in present}
+        answers = self._post.ask(owed, self._patience.repeat) if owed else {}
+        present -= owed.keys() - answers.keys()
+        for who, answer in answers.items():
+            content = self._inspected(who, answer, owed[who], question=True)
+            if content is not None and Wire.decode(content)[0] in self._keeps_late:
+                self._book.hold(who, content)
+            else:
+                self._book.drop(who)
+        return present
+
+    def _inspected(self, who: int, answer: Answer, letter: Letter, *, question: bool) -> bytes | None:
+        try:
+            return inspected(answer, letter, self._inspector, question=question)
+        except RejectedError as error:
+            log.warning("agent %d: turn %d of %s rejected: %s", who, letter.turn, letter.conversation, error)
+            self._book.reject(who, letter, str(error))
+            return None
+
+
+def _fresh(settings: Settings) -> Server:
+    server = settings.algorithm.server(settings.problem, settings.agents)
+    if server is None:
+        raise ConfigError(f"{settings.algorithm.about.name} has no server: its agents need no federation")
+    return server
+
+
+def _indices(identities: Iterable[int]) -> IntArray:
+    return np.array(sorted(identities), dtype=np.int64)

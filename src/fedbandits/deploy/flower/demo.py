@@ -1,0 +1,176 @@
+"""A federation to watch: agents as processes of their own, fed with traffic, talking through Flower over TLS."""
+
+from __future__ import annotations
+
+import json
+import math
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+from rich.console import Console
+from rich.live import Live
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+from rich.table import Table
+
+from fedbandits.algorithms import DisLinUCB
+from fedbandits.arrays import FloatArray
+from fedbandits.deploy.flower.book import Book
+from fedbandits.deploy.flower.launch import Federation
+from fedbandits.deploy.flower.traffic import environment_of, world_of
+from fedbandits.deploy.settings import Settings
+from fedbandits.ledger import Ledger
+from fedbandits.simulate import simulate
+
+_LOOK_SECONDS = 0.25
+
+
+@dataclass(frozen=True, slots=True)
+class DemoResult:
+    """What a demonstration measured."""
+
+    decisions: int
+    regret: float
+    """Of the deployed federation."""
+    isolated: float
+    """Of the same agents on the same traffic, if none of them ever talked."""
+    synchronisations: int
+    messages: int
+    signals: int
+    bytes: int
+    rejected: int
+
+    def table(self) -> Table:
+        """For people."""
+        table = Table(title="The same agents on the same traffic")
+        for name in ("", "regret", "synchronisations", "messages", "bytes"):
+            table.add_column(name, justify="left" if not name else "right")
+        counts = (self.synchronisations, self.messages, self.bytes)
+        table.add_row("federated over Flower", f"{self.regret:.1f}", *(f"{count:,}" for count in counts))
+        table.add_row("isolated", f"{self.isolated:.1f}", "0", "0", "0")
+        return table
+
+
+def run_demo(
+    *,
+    agents: int = 5,
+    steps: int = 300,
+    pace: float = 10.0,
+    seed: int = 0,
+    directory: Path | None = None,
+    console: Console | None = None,
+) -> DemoResult:
+    """Deploy `agents` agents on this machine, let each take `steps` decisions at `pace` per second, show what happens.
+
+    The traffic is that of a simulation under `seed`, and so is the comparison: the same agents with the same arms and
+    noise, but without a federation. Rewards are noisy, which is where learning together pays. Decisions never wait for
+    a synchronisation, so that regret depends a little on how fast the machine is. `directory`, which has to be new,
+    keeps everything afterwards; without one, everything is removed.
+    """
+    console = console or Console()
+    if directory is None:
+        with tempfile.TemporaryDirectory(prefix="fedbandits-") as scratch:
+            return _run(agents, steps, pace, seed, Path(scratch), console)
+    return _run(agents, steps, pace, seed, directory, console)
+
+
+def _run(agents: int, steps: int, pace: float, seed: int, directory: Path, console: Console) -> DemoResult:
+    described = json.dumps({"name": "linear", "clients": agents, "dim": 10, "arms": 20, "noise": 0.5})
+    environment = environment_of(described)
+    problem = world_of(environment, steps, seed).problem
+    algorithm = DisLinUCB(threshold=2.0)
+    settings = Settings(
+        algorithm=algorithm,
+        dim=problem.dim,
+        arms=problem.arms,
+        agents=agents,
+        horizon=steps,
+        seed=seed,
+        noise=problem.noise,
+        bound=problem.bound,
+        arm_norm=problem.arm_norm,
+    )
+    isolated = simulate(replace(algorithm, threshold=math.inf), environment, steps, seed)
+    console.print(f"starting a SuperLink, {agents} nodes and the server ...")
+    with Federation(directory, settings, interval=0.5) as federation:
+        told = [directory / f"regrets-{identity}.txt" for identity in range(agents)]
+        for identity, regrets in enumerate(told):
+            federation.processes.start(
+                f"traffic-{identity}",
+                [
+                    *(sys.executable, "-m", "fedbandits.deploy.flower.traffic"),
+                    *(str(federation.agent_path(identity)), str(regrets), described),
+                    *("--steps", str(steps), "--seed", str(seed), "--pace", str(pace)),
+                ],
+            )
+        _watch(federation, told, steps, console)
+        result = _result(federation.book, told, float(isolated.regret[-1]))
+    console.print(result.table())
+    if result.rejected:
+        console.print(f"{result.rejected} replies or nodes were rejected; see {directory / 'logs'}")
+    return result
+
+
+def _watch(federation: Federation, told: Sequence[Path], steps: int, console: Console) -> None:
+    """Show progress until all traffic is over."""
+    progress = Progress(TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), console=console)
+    bars = [progress.add_task(f"agent {identity}", total=steps) for identity in range(len(told))]
+    with Live(console=console, refresh_per_second=4, transient=True) as live:
+        over = False
+        while not over:
+            over = not any(federation.processes.alive(f"traffic-{identity}") for identity in range(len(told)))
+            regrets = [_regrets(path) for path in told]
+            for bar, regret in zip(bars, regrets, strict=True):
+                progress.update(bar, completed=len(regret))
+            live.update(_shown(progress, federation.book, sum(float(regret.sum()) for regret in regrets)))
+            time.sleep(_LOOK_SECONDS)
+    for identity, path in enumerate(told):
+        if len(_regrets(path)) < steps:
+            raise RuntimeError(f"traffic ended early:\n{federation.processes.last_words(f'traffic-{identity}')}")
+
+
+def _shown(progress: Progress, book: Book, regret: float) -> Table:
+    ledger = _ledger(book)
+    grid = Table.grid()
+    grid.add_row(progress)
+    messages = ledger.up.messages + ledger.down.messages
+    weight = ledger.up.bytes + ledger.down.bytes
+    grid.add_row(
+        f"regret {regret:.1f}   synchronisations {int(ledger.conversations)}   messages {messages}   bytes {weight:,}"
+        f"   nodes {int(book.fact('present'))}"
+    )
+    return grid
+
+
+def _result(book: Book, told: Sequence[Path], isolated: float) -> DemoResult:
+    regrets = [_regrets(path) for path in told]
+    ledger = _ledger(book)
+    return DemoResult(
+        decisions=sum(len(regret) for regret in regrets),
+        regret=sum(float(regret.sum()) for regret in regrets),
+        isolated=isolated,
+        synchronisations=int(ledger.conversations),
+        messages=ledger.up.messages + ledger.down.messages,
+        signals=ledger.up.signals + ledger.down.signals,
+        bytes=ledger.up.bytes + ledger.down.bytes,
+        rejected=len(book.rejections()),
+    )
+
+
+def _ledger(book: Book) -> Ledger:
+    ledger = Ledger()
+    saved = book.parts()
+    if saved:
+        ledger.load(saved["ledger"])
+    return ledger
+
+
+def _regrets(path: Path) -> FloatArray:
+    """Those of complete lines."""
+    if not path.exists():
+        return np.empty(0)
+    return np.array([float(line) for line in path.read_text().split("\n")[:-1]], dtype=np.float64)

@@ -1,0 +1,48 @@
+"""The agent's side of the post: what a node answers when the server rings, or sends a letter."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+
+from fedbandits.deploy.agent import Agent
+from fedbandits.deploy.errors import AgentError, StorageError
+from fedbandits.deploy.flower.post import Answer, Letter, Presence
+from fedbandits.deploy.settings import Settings
+
+_OWN = ("identity", "seed", "expire_after")
+"""Settings in which the agents of a federation may differ."""
+
+
+def fingerprint(settings: Settings) -> str:
+    """The same for all agents of a federation and their server: algorithm, parameters, problem and wire."""
+    shared = {name: value for name, value in settings.plain().items() if name not in _OWN}
+    return hashlib.sha256(json.dumps(shared, sort_keys=True).encode()).hexdigest()
+
+
+class Desk:
+    """Answers for one agent. `identity` is who the node was told it is; the agent's own file has the last word."""
+
+    def __init__(self, agent: Agent, identity: int | None = None) -> None:
+        own = agent.settings.identity
+        if identity is not None and identity != own:
+            raise ValueError(f"{agent.path} is agent {own}, but the node is configured as identity {identity}")
+        self.identity = own
+        self.fingerprint = fingerprint(agent.settings)
+        self._agent = agent
+
+    def ring(self) -> Presence:
+        """Whether the agent's trigger has fired."""
+        return Presence(calling=self._agent.calling())
+
+    def answer(self, letter: Letter) -> Answer:
+        """The agent's reply; why, if it will not take the letter in. A letter that comes again changes nothing.
+
+        Raises `StorageError` where the agent cannot answer at the moment: to the server that is silence.
+        """
+        try:
+            return Answer(self._agent.answer(letter.content, letter.conversation, letter.turn))
+        except StorageError:
+            raise
+        except AgentError as error:
+            return Answer(refused=f"{type(error).__name__}: {error}")

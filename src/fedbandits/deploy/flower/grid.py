@@ -1,0 +1,157 @@
+"""The post over Flower: one Flower message per agent and letter, replies pulled until time is up."""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import time
+from collections.abc import Iterable, Mapping
+from typing import cast
+
+from flwr.app import ConfigRecord, Message, RecordDict
+from flwr.serverapp import Grid
+from flwr.superlink.grid import HttpGrid
+
+from fedbandits.deploy.flower.book import Book
+from fedbandits.deploy.flower.post import Answer, Letter, Presence
+
+log = logging.getLogger(__name__)
+
+RING, ASK = "query.ring", "query.ask"
+"""Flower's types of our two messages."""
+RECORD = "post"
+"""The name of the only record in a message."""
+_PULL_SECONDS = 0.1
+_GRACE_SECONDS = 10.0
+"""How much longer than needed Flower keeps a message for a node that does not come for it."""
+_NOBODY_SECONDS = 1.0
+"""How long to wait when there is nobody to ask."""
+
+
+class FlowerPost:
+    """Knows nodes by their Flower ids and agents by their identities.
+
+    A node says who it is when it is rung for. The first key to speak for an identity keeps it, across restarts, until
+    the operator releases it; another that claims the same identity, or has other settings, is refused and named.
+    """
+
+    def __init__(self, grid: Grid, book: Book, agents: int, fingerprint: str) -> None:
+        self._grid = grid
+        self._book = book
+        self._agents = agents
+        self._fingerprint = fingerprint
+        self._refused: dict[int, str] = {}
+        self._nodes: dict[int, int] = {}
+
+    def ring(self, seconds: float) -> Mapping[int, Presence]:
+        """Everybody who answers within `seconds`."""
+        # `get_nodes` tells keys, too; it is not part of Flower's abstract grid
+        keys = {
+            node.node_id: hashlib.sha256(node.public_key).hexdigest() for node in cast(HttpGrid, self._grid).get_nodes()
+        }
+        replies = self._exchange({node: _content({}) for node in keys}, RING, seconds)
+        present: dict[int, Presence] = {}
+        for node, told in replies.items():
+            identity = self._identified(node, keys[node], told)
+            if identity is not None:
+                self._nodes[identity] = node
+                present[identity] = Presence(calling=bool(told.get("calling")))
+        return present
+
+    def ask(self, letters: Mapping[int, Letter], seconds: float) -> Mapping[int, Answer]:
+        """Bring each identity its letter. Whoever did not answer the last time is rung for first."""
+        if letters.keys() - self._nodes.keys():
+            self.ring(seconds)
+        whose = {self._nodes[who]: who for who in letters if who in self._nodes}
+        replies = self._exchange({node: _letter(letters[who]) for node, who in whose.items()}, ASK, seconds)
+        for who in letters.keys() - {whose[node] for node in replies}:
+            # it may be back under another node id; do not pile up letters for one that is gone
+            self._nodes.pop(who, None)
+        if not whose:
+            time.sleep(min(seconds, _NOBODY_SECONDS))
+        return {whose[node]: answered(told) for node, told in replies.items()}
+
+    def _exchange(self, contents: Mapping[int, RecordDict], kind: str, seconds: float) -> dict[int, ConfigRecord]:
+        life = 2 * seconds + _GRACE_SECONDS
+        messages = [Message(content, node, kind, ttl=life) for node, content in contents.items()]
+        numbers = self._grid.push_messages(messages) if messages else ()
+        # a message that the SuperLink did not take has no number
+        sent = {number: node for number, node in zip(numbers, contents, strict=True) if number}
+        until = time.monotonic() + seconds
+        replies: dict[int, ConfigRecord] = {}
+        while sent:
+            for message in self._pulled(sent):
+                node = sent.pop(message.metadata.reply_to_message_id)
+                if message.has_error():
+                    log.warning("node %d: %s", node, message.error.reason)
+                elif RECORD in message.content.config_records:
+                    replies[node] = message.content.config_records[RECORD]
+            if not sent or time.monotonic() >= until:
+                break
+            time.sleep(_PULL_SECONDS)
+        return replies
+
+    def _pulled(self, sent: Mapping[str, int]) -> Iterable[Message]:
+        found = self._grid.pull_messages(list(sent))
+        return [message for message in found if message.metadata.reply_to_message_id in sent]
+
+    def _identified(self, node: int, key: str, told: ConfigRecord) -> int | None:
+        identity = told.get("identity")
+        if not isinstance(identity, int) or not 0 <= identity < self._agents:
+            self._refuse(node, None, f"claims to be agent {identity!r} of {self._agents}")
+        elif told.get("fingerprint") != self._fingerprint:
+            self._refuse(node, identity, f"is agent {identity} with other settings than the server")
+        elif not self._book.bind(identity, key):
+            self._refuse(node, identity, f"claims to be agent {identity}, for which another key speaks")
+        else:
+            return identity
+        return None
+
+    def _refuse(self, node: int, identity: int | None, why: str) -> None:
+        if self._refused.get(node) != why:  # once is enough
+            self._refused[node] = why
+            log.warning("node %d %s: refused", node, why)
+            self._book.reject(identity, None, f"node {node} {why}")
+
+
+def _content(fields: Mapping[str, int | str | bytes | bool]) -> RecordDict:
+    return RecordDict({RECORD: ConfigRecord(dict(fields))})
+
+
+def _letter(letter: Letter) -> RecordDict:
+    return _content({"conversation": letter.conversation, "turn": letter.turn, "letter": letter.content})
+
+
+def read_letter(message: Message) -> Letter:
+    """The letter in a message of type `ASK`; raises `ValueError` if there is none."""
+    told = message.content.config_records.get(RECORD, ConfigRecord())
+    conversation, turn, content = told.get("conversation"), told.get("turn"), told.get("letter")
+    if not (isinstance(conversation, str) and isinstance(turn, int) and isinstance(content, bytes)):
+        raise ValueError("the message holds no letter")
+    return Letter(conversation, turn, content)
+
+
+def answering(message: Message, answer: Answer) -> Message:
+    """The reply that carries `answer`."""
+    fields: dict[str, int | str | bytes | bool] = {}
+    if answer.refused is not None:
+        fields["refused"] = answer.refused
+    if answer.content is not None:
+        fields["letter"] = answer.content
+    return Message(_content(fields), reply_to=message)
+
+
+def presenting(message: Message, identity: int, fingerprint: str, presence: Presence) -> Message:
+    """The reply that says who an agent is and whether it calls."""
+    told = _content({"identity": identity, "fingerprint": fingerprint, "calling": presence.calling})
+    return Message(told, reply_to=message)
+
+
+def answered(told: ConfigRecord) -> Answer:
+    """The answer in a reply; whatever is not one counts as refused."""
+    content, refused = told.get("letter"), told.get("refused")
+    if refused is not None:
+        return Answer(refused=str(refused)[:500])
+    if content is not None and not isinstance(content, bytes):
+        return Answer(refused="the reply holds no letter")
+    return Answer(content)

@@ -1,0 +1,72 @@
+"""What follows, for a post that loses letters, from what an algorithm declares to say.
+
+Over a real network nobody can know whether a letter that was not answered has been read. Two rules keep a federation
+consistent all the same, whatever the algorithm:
+
+- An *instruction* ("here is the pool") is posted: it is delivered once, in order, and before anything else that its
+  addressee hears, however late. To the server its addressee has been reached.
+- A *question* ("send me what is new") that is not answered in time leaves its addressee out: it hears nothing else in
+  this conversation. It is asked again later under its old number, so that what it has handed over is not lost: if the
+  answer *hands over* statistics, it stands as the answer to the next question of the same words, and until then the
+  agent is left out of everything else; any other answer has lost its meaning and is dropped.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import cast
+
+import numpy as np
+
+from fedbandits.catalogue import About
+from fedbandits.protocol import Agents, Algorithm, Message, Problem
+from fedbandits.streams import Streams
+from fedbandits.wire import Utterance, Wire
+
+_HANDED_OVER = "gram"
+_NEED_EVERYBODY = frozenset({"fedglb-ucb", "fedglb-ucb-1", "fedglb-ucb-2", "fedglb-newton", "one-ucb-glm"})
+
+
+def waits(about: About) -> bool:
+    """Whether conversations need everybody: the server then waits for all, instead of going on without the silent.
+
+    Algorithms that optimise together over everybody's data do; whoever is missing would make all rounds worthless.
+    """
+    return bool(getattr(about, "waits", about.name in _NEED_EVERYBODY))
+
+
+def hand_overs(says: Iterable[Utterance]) -> frozenset[str]:
+    """The kinds of replies after which the agent counts what it sent as handed over: those with statistics."""
+    return frozenset(
+        utterance.kind
+        for utterance in says
+        if utterance.direction == "up" and any(item.name == _HANDED_OVER for item in utterance.fields)
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """What the answers to a question look like: their kind and the names of their fields."""
+
+    kind: str
+    fields: frozenset[str]
+
+
+class Newcomer:
+    """An agent that has seen nothing, kept by the server to know what an honest answer to a letter looks like."""
+
+    def __init__(self, algorithm: Algorithm, problem: Problem) -> None:
+        self._agents = cast(Agents, algorithm.agents(problem, 1, Streams(np.random.SeedSequence(0), 1)))
+        self._forms: dict[Form, Form | None] = {}
+
+    def form(self, letter: bytes) -> Form | None:
+        """The form of answers to a server's `letter`; None for an instruction, which is not answered."""
+        kind, arrays = Wire.decode(letter)
+        key = Form(kind, frozenset(arrays))
+        if key not in self._forms:
+            alone = np.zeros(1, dtype=np.int64)
+            with np.errstate(all="ignore"):
+                reply = self._agents.answer(Message(kind, alone, {name: value[None] for name, value in arrays.items()}))
+            self._forms[key] = None if reply is None else Form(reply.kind, frozenset(reply.arrays))
+        return self._forms[key]

@@ -1,0 +1,125 @@
+"""A resident node: Flower's SuperNode and the ClientApp in one process that stays.
+
+Flower starts a new Python process for every message that reaches a node, and looks for messages every three seconds: a
+round trip takes as long as it takes to import everything. A resident node keeps the agent open and answers at once. It
+also runs the ClientApp of the installed library and nothing else: the application bundle that a SuperLink hands to its
+nodes is never unpacked, so that whoever runs the SuperLink cannot run code of theirs on a node.
+
+It relies on how Flower 1.41 works inside. With another version use `flower-supernode`, which serves the same ClientApp
+under the same options:
+
+    python -m fedbandits.deploy.flower.node --superlink HOST:PORT --root-certificates ca.crt
+        --auth-supernode-private-key agent-0 --port 9100 --node-config 'agent="agent-0.db" identity=0'
+"""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import os
+import sys
+import threading
+import time
+
+import httpx
+from flwr.app import Error, Message
+from flwr.common.constant import ErrorCode, SubStatus
+from flwr.proto.runtime_pb2 import AcquireTaskRequest
+from flwr.supercore.constant import TaskType
+from flwr.supercore.interceptors import RuntimeTokenHttpInterceptor, RuntimeVersionHttpInterceptor
+from flwr.supercore.protobuf.client import ProtobufCall, ProtobufRequestContext
+from flwr.supercore.retry import make_simple_http_retry_invoker
+from flwr.supercore.runtime import RuntimeHttpClient
+from flwr.supercore.version import package_version
+from flwr.supernode.cli.flower_supernode import flower_supernode
+from flwr.supernode.runtime.run_clientapp import pull_task_input, push_message, push_task_output
+
+from fedbandits.deploy.flower.client_app import app
+from fedbandits.deploy.flower.haste import RefusedError, hasten_node, hasten_objects, hasten_return
+
+log = logging.getLogger(__name__)
+_SUPPORTED = "1.41."
+_RETURN_SECONDS, _ATTEMPTS = 3.0, 20
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Run until stopped. All options but `--poll`, and `--attempt` for its own use, are those of `flower-supernode`."""
+    if not package_version.startswith(_SUPPORTED):
+        sys.exit(f"a resident node needs flwr {_SUPPORTED}x, found {package_version}; use flower-supernode instead")
+    parser = argparse.ArgumentParser(add_help=False)
+    parser.add_argument("--poll", type=float, default=0.1)
+    parser.add_argument("--port", type=int, default=9094)
+    parser.add_argument("--attempt", type=int, default=1)
+    given = sys.argv[1:] if arguments is None else arguments
+    own, rest = parser.parse_known_args(given)
+    hasten_node(own.poll)
+    hasten_objects(own.poll)
+    hasten_return()
+    threading.Thread(target=work, args=(f"127.0.0.1:{own.port}", own.poll), daemon=True).start()
+    sys.argv = ["flower-supernode", "--isolation", "process", "--port", str(own.port), *rest]
+    try:
+        flower_supernode()
+    except RefusedError:
+        if own.attempt >= _ATTEMPTS:
+            sys.exit("refused for good: register the node's public key at the SuperLink")
+        log.warning("refused: the key is not registered, or the node is taken for online still; trying again")
+        time.sleep(_RETURN_SECONDS)
+        # threads and connections of this attempt are best left behind
+        again = [*given, "--attempt", str(own.attempt + 1)]
+        os.execv(sys.executable, [sys.executable, "-m", "fedbandits.deploy.flower.node", *again])
+
+
+def work(address: str, poll: float) -> None:
+    """Take the tasks of the SuperNode at `address`, one after the other, as a SuperExec does, but in this process."""
+    token = _Token()
+    client = RuntimeHttpClient.from_server_address(
+        server_address=address,
+        insecure=True,
+        root_certificates=None,
+        interceptors=[RuntimeVersionHttpInterceptor(component_name="SuperExec"), token],
+        retry_invoker=make_simple_http_retry_invoker(),
+    )
+    while True:
+        try:
+            token.value = None
+            found = client.AcquireTask(AcquireTaskRequest(supported_task_types=[TaskType.CLIENT_APP]))
+            if found.HasField("task") and found.token:
+                token.value = found.token
+                answer(client)
+                continue
+        except (httpx.HTTPError, OSError) as error:
+            log.debug("the SuperNode is not ready: %s", error)
+        except Exception:  # such as a message whose sender was killed while it uploaded its parts
+            log.exception("a task could not be done")
+        time.sleep(poll)
+
+
+def answer(client: RuntimeHttpClient) -> None:
+    """One task: a message in, a reply out. What the app raises is told to the server, as Flower would."""
+    message, context, _, _ = pull_task_input(client)
+    try:
+        reply = app(message=message, context=context)
+        status, details = SubStatus.COMPLETED, ""
+    except Exception as error:
+        log.exception("a message could not be answered")
+        details = f"{type(error).__name__}: {error}"
+        reply = Message(Error(ErrorCode.CLIENT_APP_RAISED_EXCEPTION, details), reply_to=message)
+        status = SubStatus.FAILED
+    push_message(client, reply, context)
+    push_task_output(client, context, status, details)
+
+
+class _Token:
+    """Signs requests with the token of the task at hand, so that one connection serves all tasks."""
+
+    def __init__(self) -> None:
+        self.value: str | None = None
+
+    def intercept(self, context: ProtobufRequestContext, call_next: ProtobufCall) -> httpx.Response:
+        if self.value is None:
+            return call_next(context)
+        return RuntimeTokenHttpInterceptor(self.value).intercept(context, call_next)
+
+
+if __name__ == "__main__":
+    main()

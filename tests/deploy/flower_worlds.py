@@ -1,0 +1,134 @@
+"""A deployed federation without a network, beside the simulation that it has to equal."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+
+from conformance.worlds import Together
+from fedbandits.arrays import IntArray, State
+from fedbandits.carriers import hold
+from fedbandits.deploy import Agent
+from fedbandits.deploy.flower.book import Book
+from fedbandits.deploy.flower.carrier import Patience
+from fedbandits.deploy.flower.coordinator import Coordinator
+from fedbandits.deploy.flower.desk import Desk
+from fedbandits.deploy.flower.post import Answer, Letter, Presence
+from fedbandits.deploy.settings import Settings
+from fedbandits.environments import Environment, World
+from fedbandits.protocol import Algorithm
+from fedbandits.wire import Wire
+
+Fate = Literal["delivered", "lost", "unanswered"]
+"""What becomes of a letter: it arrives and so does its answer; it never arrives; it arrives, its answer does not."""
+AT_ONCE = Patience(ring=0.0, answer=0.05, everybody=None, repeat=0.02)
+
+
+class DeskPost:
+    """A post that goes by calls, with `fate` deciding what happens to each letter; remembers what it carried."""
+
+    def __init__(self, desks: Mapping[int, Desk]) -> None:
+        self.desks = dict(desks)
+        self.fate: Callable[[int, Letter], Fate] = lambda who, letter: "delivered"
+        self.forged: Callable[[int, Letter, Answer], Answer] = lambda who, letter, answer: answer
+        self.away: set[int] = set()
+        self.quiet: set[int] = set()
+        self.carried: list[tuple[int, Letter, Answer]] = []
+        self.bytes_seen = 0
+
+    def ring(self, seconds: float) -> Mapping[int, Presence]:
+        rung = {who: desk.ring() for who, desk in self.desks.items() if who not in self.away}
+        return rung | {who: Presence(calling=False) for who in self.quiet & rung.keys()}
+
+    def ask(self, letters: Mapping[int, Letter], seconds: float) -> Mapping[int, Answer]:
+        answers = {}
+        for who, letter in letters.items():
+            fate = "lost" if who in self.away else self.fate(who, letter)
+            if fate == "lost":
+                continue
+            answer = self.desks[who].answer(letter)
+            self.carried.append((who, letter, answer))
+            if fate == "delivered":
+                answers[who] = self.forged(who, letter, answer)
+                for content in (letter.content, answer.content or b""):
+                    self.bytes_seen += len(content) if content and Wire.decode(content)[1] else 0
+        return answers
+
+
+class Deployed:
+    """n agents in files, their server's book in another, in the world that a simulation under `seed` would see."""
+
+    def __init__(
+        self, where: Path, algorithm: Algorithm, environment: Environment, horizon: int, seed: int = 0
+    ) -> None:
+        world_seed, self.agent_seed, *_ = np.random.SeedSequence(seed).spawn(4)
+        self.world: World = environment.world(horizon, world_seed)
+        self.where = where
+        self.settings = settings_of(algorithm, self.world, seed)
+        self.agents = [self.open(identity) for identity in range(self.settings.agents)]
+        self.post = DeskPost({identity: Desk(agent) for identity, agent in enumerate(self.agents)})
+        self.restart()
+
+    def open(self, identity: int) -> Agent:
+        return open_agent(self.where / f"agent-{identity}.db", self.settings, identity)
+
+    def restart(self) -> None:
+        """The server is gone; another one takes its place."""
+        self.book = Book(self.where / "server.db")
+        self.coordinator = Coordinator(self.settings, self.post, self.book, AT_ONCE)
+
+    def live(self, step: int) -> IntArray:
+        """Everybody who is awake decides and is rewarded; the choices."""
+        return live(self.agents, self.world, step)
+
+    def states(self) -> list[State]:
+        return [agent.state() for agent in self.agents]
+
+
+def live(agents: list[Agent], world: World, step: int) -> IntArray:
+    turn = world.turn(step)
+    decisions = [agents[who].decide(arms) for who, arms in zip(turn.who, turn.arms, strict=True)]
+    picks = np.array([decision.index for decision in decisions])
+    for who, decision, reward in zip(turn.who, decisions, world.pay(step, picks).rewards, strict=True):
+        agents[who].reward(decision.id, reward)
+    return picks
+
+
+def settings_of(algorithm: Algorithm, world: World, seed: int) -> Settings:
+    """What the agents of a simulation under `seed` know."""
+    problem = world.problem
+    known = ("dim", "arms", "agents", "horizon", "noise", "bound", "arm_norm", "link", "shared", "moment", "range")
+    return Settings(algorithm=algorithm, seed=seed, **{name: getattr(problem, name) for name in known})
+
+
+def open_agent(path: Path, settings: Settings, identity: int, **opening: Any) -> Agent:
+    made = {name: getattr(settings, name) for name in settings.__dataclass_fields__} | {"identity": identity}
+    return Agent.open(path, **made, durable=False, warm=False, **opening)
+
+
+class Simulated(Together):
+    """The same federation as one population in one process."""
+
+    def __init__(self, deployed: Deployed) -> None:
+        self.world = deployed.world
+        super().__init__(deployed.settings.algorithm, deployed.world.problem, deployed.agent_seed, Wire())
+
+    def live(self, step: int) -> IntArray:
+        turn = self.world.turn(step)
+        picks = self.choose(turn.who, turn.arms)
+        self.learn(turn.who, turn.arms, picks, self.world.pay(step, picks).rewards)
+        return picks
+
+    def converse(self) -> None:
+        callers, reachable = self.calling(), self.carrier.reachable
+        hold(self.server, callers if reachable is None else callers[reachable[callers]], self.carrier)
+
+
+def assert_same(deployed: list[State], simulated: list[State]) -> None:
+    for there, here in zip(deployed, simulated, strict=True):
+        assert there.keys() == here.keys()
+        for name, array in here.items():
+            np.testing.assert_allclose(there[name], array, rtol=1e-9, atol=1e-12, err_msg=name)

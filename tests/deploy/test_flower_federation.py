@@ -1,0 +1,241 @@
+"""The real thing: SuperLink with TLS, authenticated nodes and the server as processes of their own, on loopback.
+
+Everything here starts at least five processes and takes minutes; the federation's own logic is tested without them in
+`test_flower_coordinator`.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+pytest.importorskip("flwr", reason="needs the extra fedbandits[deploy]")
+
+from flower_worlds import Simulated, assert_same, live, settings_of
+
+import fedbandits as fb
+from conformance.subjects import home
+from fedbandits.deploy.flower.carrier import Patience
+from fedbandits.deploy.flower.certificates import make_key
+from fedbandits.deploy.flower.launch import Federation
+
+pytestmark = pytest.mark.slow
+LINEAR = fb.environments.Linear(clients=3, dim=3, arms=5)
+DISLINUCB = fb.algorithms.DisLinUCB(threshold=0.5)
+PATIENCE = Patience(ring=8.0, answer=8.0, everybody=None, repeat=4.0)
+
+
+class Run:
+    """A federation on loopback, its agents opened here as products would, and the same in a simulation."""
+
+    def __init__(self, where, algorithm, environment, horizon, **how):
+        world_seed, self.agent_seed, *_ = np.random.SeedSequence(0).spawn(4)
+        self.world = environment.world(horizon, world_seed)
+        self.settings = settings_of(algorithm, self.world, 0)
+        self.federation = Federation(where, self.settings, **({"interval": -1, "patience": PATIENCE} | how))
+        self.simulated = Simulated(self)
+
+    def __enter__(self):
+        self.federation.__enter__()
+        self.agents = [self.federation.open_agent(i, durable=False) for i in range(self.settings.agents)]
+        return self
+
+    def __exit__(self, *exception):
+        for agent in self.agents:
+            agent.close()
+        self.federation.__exit__(*exception)
+
+    def step(self, step):
+        """Everybody decides here and in the simulation, then both servers have the floor."""
+        self.live(step)
+        self.federation.floor()
+        self.simulated.converse()
+
+    def live(self, step):
+        assert live(self.agents, self.world, step).tolist() == self.simulated.live(step).tolist()
+
+    @property
+    def ledger(self):
+        return self.federation.book.parts()["ledger"]
+
+    def assert_equal(self):
+        assert_same([agent.state() for agent in self.agents], self.simulated.states())
+        np.testing.assert_array_equal(self.ledger["counts"], self.simulated.ledger.counts)
+        assert self.ledger["conversations"] == self.simulated.ledger.conversations
+
+    @property
+    def talks(self):
+        return int(self.simulated.ledger.conversations)
+
+
+ALGORITHMS = {
+    "dislinucb": (DISLINUCB, LINEAR, 4),
+    "hetofedbandit": (fb.algorithms.HetoFedBandit(threshold=0.5, explore=2), home("hetofedbandit", clients=3), 5),
+    "fedglb-ucb": (
+        fb.algorithms.FedGLBUCB(threshold=0.5, scale=0.1, momentum="strong", cap=4),
+        home("fedglb-ucb", clients=3),
+        3,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", ALGORITHMS)
+def test_equals_the_simulation(name, tmp_path):
+    algorithm, environment, horizon = ALGORITHMS[name]
+    with Run(tmp_path, algorithm, environment, horizon) as run:
+        for step in range(horizon):
+            run.step(step)
+            run.assert_equal()
+        assert run.talks > 0
+        assert run.federation.book.rejections() == []
+
+
+def started(path: Path) -> list[int]:
+    """The processes that know of a directory by their command lines."""
+    found = []
+    for entry in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            if str(path).encode() in entry.read_bytes() and int(entry.parent.name) != os.getpid():
+                found.append(int(entry.parent.name))
+        except OSError:
+            continue
+    return found
+
+
+def test_a_node_killed_in_the_middle_of_a_conversation_and_restarted(tmp_path):
+    """It is killed between the question and its answer; the conversation waits, and ends as if nothing had happened."""
+    algorithm, environment, _ = ALGORITHMS["fedglb-ucb"]
+    with Run(tmp_path, algorithm, environment, 6) as run:
+        step = 0
+        while not run.simulated.calling().size:
+            run.live(step)
+            step += 1
+        granted = run.federation.book.grant()
+        wait_for(lambda: run.federation.book.cut() is not None)
+        run.federation.processes.stop("node-1", kill=True)
+        time.sleep(2.0)
+        assert run.federation.book.cut() is not None, "the conversation ended without one that it needs"
+        run.federation.start_node(1)
+        wait_for(lambda: run.federation.book.fact("taken") >= granted, 120.0)
+        run.simulated.converse()
+        run.assert_equal()
+
+
+def test_the_server_killed_in_the_middle_of_a_conversation_and_restarted(tmp_path):
+    algorithm, environment, _ = ALGORITHMS["fedglb-ucb"]
+    with Run(tmp_path, algorithm, environment, 6) as run:
+        step = 0
+        while not run.simulated.calling().size:
+            run.live(step)
+            step += 1
+        run.federation.book.grant()
+        wait_for(lambda: run.federation.book.outcome(0) is not None)
+        run.federation.kill_server()
+        assert run.federation.book.cut() is not None
+        run.federation.start_server()
+        # nodes hang on what the server was about to say until Flower declares its run dead, which takes a minute
+        wait_for(lambda: run.federation.book.cut() is None, 240.0)
+        run.simulated.converse()
+        run.assert_equal()
+
+
+def test_a_node_cut_off_for_several_rounds(tmp_path):
+    """The others go on without it; when it is back it takes part again, and no observation is missing."""
+    with Run(tmp_path, DISLINUCB, LINEAR, 12) as run:
+        run.federation.processes.stop("node-2", kill=True)
+        (run.federation.directory / "logs" / "node-2.log").unlink()
+        for step in range(4):
+            live(run.agents, run.world, step)
+            run.federation.floor()
+        before = run.ledger["conversations"]
+        assert before > 0
+        assert run.agents[2].status().letters == 0
+        run.federation.start_node(2)
+        wait_for(lambda: run.federation.processes.last_words("node-2").count("SuperNode ID") == 1, 90.0)
+        for step in range(4, 8):
+            live(run.agents, run.world, step)
+            run.federation.floor()
+        assert run.ledger["conversations"] > before
+        assert run.agents[2].status().letters > 0
+        told = run.federation.book.parts()["server"]["pool.gram"][0]
+        fresh = sum(agent.state()["models.fresh.gram"][0] for agent in run.agents)
+        # arms have norm 1 in this environment: the trace counts observations
+        assert np.trace(told + fresh) == pytest.approx(sum(agent.status().rewards for agent in run.agents))
+
+
+def test_strangers_and_impostors_are_refused(tmp_path):
+    with Run(tmp_path, DISLINUCB, LINEAR, 12) as run:
+        federation = run.federation
+        stranger, impostor = tmp_path / "keys" / "stranger", tmp_path / "keys" / "impostor"
+        make_key(stranger)
+        federation.register(make_key(impostor))
+        federation.start_node(0, key=stranger, name="stranger")
+        wait_for(lambda: "refused: " in federation.processes.last_words("stranger"), 60.0)
+        federation.floor()
+        assert "SuperNode ID" not in federation.processes.last_words("stranger", 1000)
+        federation.processes.stop("stranger")
+        federation.start_node(0, key=impostor, name="impostor")
+        wait_for(lambda: "SuperNode ID" in federation.processes.last_words("impostor"), 60.0)
+        federation.floor()
+        assert [rejection.identity for rejection in federation.book.rejections()] == [0]
+        assert "another key speaks" in federation.book.rejections()[0].why
+        assert "another key speaks" in (tmp_path / "server.log").read_text()
+        run.step(0)
+        run.step(1)
+        run.assert_equal()
+
+
+def test_everything_that_was_started_is_stopped(tmp_path):
+    def interrupted():
+        with Run(tmp_path, DISLINUCB, LINEAR, 4):
+            assert len(started(tmp_path)) >= 4
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        interrupted()
+    assert started(tmp_path) == []
+
+
+LAUNCHER = """
+import sys, time
+from pathlib import Path
+import fedbandits as fb
+from fedbandits.deploy.flower.launch import Federation
+from fedbandits.deploy.settings import Settings
+settings = Settings(algorithm=fb.algorithms.DisLinUCB(), dim=2, agents=1)
+with Federation(Path(sys.argv[1]), settings):
+    print("started", flush=True)
+    time.sleep(600)
+"""
+
+
+def test_nothing_is_left_behind_by_a_launcher_that_was_killed(tmp_path):
+    launcher = subprocess.Popen([sys.executable, "-c", LAUNCHER, str(tmp_path)], stdout=subprocess.PIPE)
+    assert launcher.stdout.readline() == b"started\n"
+    assert len(started(tmp_path)) >= 3
+    launcher.kill()
+    launcher.wait()
+    wait_for(lambda: started(tmp_path) == [], 20.0)
+
+
+def wait_for(reached, seconds=60.0):
+    until = time.monotonic() + seconds
+    while not reached():
+        assert time.monotonic() < until, "waited in vain"
+        time.sleep(0.02)
+
+
+def test_the_demonstration(tmp_path):
+    from fedbandits.deploy.flower.demo import run_demo
+
+    result = run_demo(agents=2, steps=60, pace=5.0, directory=tmp_path)
+    assert result.decisions == 120
+    assert result.synchronisations > 0
+    assert result.messages == 4 * result.synchronisations
+    assert started(tmp_path) == []
