@@ -9,9 +9,9 @@ from typer.testing import CliRunner
 
 pytest.importorskip("flwr", reason="needs the extra deploy")
 
-import fedbandits as fb  # noqa: E402
-from fedbandits.cli.app import app  # noqa: E402
-from fedbandits.deploy import Agent  # noqa: E402
+import fedbandits as fb
+from fedbandits.cli.app import app
+from fedbandits.deploy import Agent
 
 
 def typed(*words):

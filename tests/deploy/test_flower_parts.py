@@ -131,7 +131,7 @@ def test_traffic_is_what_the_simulation_sees(tmp_path):
 
 def test_what_the_server_is_told_of_its_agents(tmp_path, capsys):
     open_agent(tmp_path / "agent.db", SETTINGS, 2).close()
-    operate.main(["describe", str(tmp_path / "agent.db")])
+    operate.describe(tmp_path / "agent.db")
     assert fingerprint(stored(capsys.readouterr().out, {})) == fingerprint(SETTINGS)
 
 
@@ -142,12 +142,12 @@ def test_what_operators_see(tmp_path, capsys):
         deployed.coordinator.step()
     deployed.book.bind(1, "key")
     deployed.book.reject(2, LETTER, "too large")
-    operate.main(["status", str(tmp_path)])
+    operate.status(tmp_path)
     told = json.loads(capsys.readouterr().out)
     ledger = deployed.coordinator.ledger
     assert told["conversations"] == ledger.conversations > 0
     assert told["bytes"] == {"up": ledger.up.bytes, "down": ledger.down.bytes}
     assert (told["present"], told["known"], told["last rejected"]) == (3, [1], "agent 2: too large")
-    operate.main(["release", str(tmp_path), "1"])
+    operate.release(tmp_path, 1)
     assert capsys.readouterr().out == "released\n"
     assert deployed.book.bound() == {}

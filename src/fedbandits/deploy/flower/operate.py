@@ -1,8 +1,7 @@
-"""What operators of a federation need beside Flower's own commands: `python -m fedbandits.deploy.flower.operate`."""
+"""What operators of a federation need beside Flower's own commands; `fedbandits federation` calls it."""
 
 from __future__ import annotations
 
-import argparse
 import json
 import time
 from dataclasses import replace
@@ -74,26 +73,3 @@ def release(directory: Path, identity: int) -> None:
 
 def _since(moment: float) -> float | None:
     return round(time.time() - moment, 1) if moment else None
-
-
-def main(arguments: list[str] | None = None) -> None:
-    """Do one of the above."""
-    parser = argparse.ArgumentParser(prog="python -m fedbandits.deploy.flower.operate", description=__doc__)
-    commands = parser.add_subparsers(dest="command", required=True)
-    add = {
-        function.__name__: commands.add_parser(function.__name__, help=function.__doc__)
-        for function in (certificates, key, describe, project, status, release)
-    }
-    add["certificates"].add_argument("directory", type=Path)
-    add["certificates"].add_argument("hosts", nargs="+", help="names and addresses by which nodes reach the SuperLink")
-    add["key"].add_argument("path", type=Path)
-    add["describe"].add_argument("agent", type=Path)
-    for name in ("status", "release"):
-        add[name].add_argument("directory", type=Path)
-    add["release"].add_argument("identity", type=int)
-    told = vars(parser.parse_args(arguments))
-    globals()[told.pop("command")](**told)
-
-
-if __name__ == "__main__":
-    main()
