@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import signal
+
 import hypothesis
 import pytest
 from threadpoolctl import threadpool_limits
@@ -20,3 +22,8 @@ hypothesis.settings.load_profile("fedbandits")
 def _one_thread():
     with threadpool_limits(1):
         yield
+
+
+# a suite that was started in the background inherits a deaf ear for Ctrl-C, and so would the programs it interrupts
+if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
