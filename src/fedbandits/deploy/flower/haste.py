@@ -15,6 +15,8 @@ from flwr.supercore.exit import flwr_exit
 from flwr.supercore.inflatable import inflatable_utils
 from flwr.supernode import fleet_http_connection, start_client_internal
 
+_UPLOAD_SECONDS, _LONGEST_BACKOFF = 10.0, 1.0
+"""How long the other side may take to upload a message, and how long to wait at most before looking for it again."""
 _REFUSED = "[code: 2004]"
 """How Flower says that a node is not let in."""
 
@@ -24,9 +26,12 @@ class RefusedError(Exception):
 
 
 def hasten_objects(seconds: float) -> None:
-    """Look again after `seconds` for parts of a message that the other side is still uploading (Flower: 1 s)."""
-    pull = inflatable_utils.pull_objects
-    pull.__kwdefaults__ = {**(pull.__kwdefaults__ or {}), "initial_backoff": seconds}
+    """Look again after `seconds` for parts of a message that the other side is still uploading (Flower: 1 s), and give
+    the message up if they do not come (Flower: after two hours, in which a node does nothing else).
+    """
+    shorter = {"initial_backoff": seconds, "backoff_cap": _LONGEST_BACKOFF, "max_time": _UPLOAD_SECONDS}
+    for pull in (inflatable_utils.pull_objects, inflatable_utils.pull_and_inflate_object_from_tree):
+        pull.__kwdefaults__ = {**(pull.__kwdefaults__ or {}), **shorter}
 
 
 def hasten_node(seconds: float) -> None:
