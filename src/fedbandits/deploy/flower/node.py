@@ -28,7 +28,6 @@ from flwr.proto.runtime_pb2 import AcquireTaskRequest
 from flwr.supercore.constant import TaskType
 from flwr.supercore.interceptors import RuntimeTokenHttpInterceptor, RuntimeVersionHttpInterceptor
 from flwr.supercore.protobuf.client import ProtobufCall, ProtobufRequestContext
-from flwr.supercore.retry import make_simple_http_retry_invoker
 from flwr.supercore.runtime import RuntimeHttpClient
 from flwr.supercore.version import package_version
 from flwr.supernode.cli.flower_supernode import flower_supernode
@@ -77,7 +76,8 @@ def work(address: str, poll: float) -> None:
         insecure=True,
         root_certificates=None,
         interceptors=[RuntimeVersionHttpInterceptor(component_name="SuperExec"), token],
-        retry_invoker=make_simple_http_retry_invoker(),
+        # Flower's own would end the process when a task has expired
+        retry_invoker=None,
     )
     while True:
         try:
