@@ -8,7 +8,7 @@ from flower_worlds import Deployed, Simulated, assert_same
 
 import fedbandits as fb
 from conformance.subjects import STAR, home, talkative
-from fedbandits.deploy.flower.manners import Newcomer, hand_overs, waits
+from fedbandits.deploy.flower.manners import Newcomer, hand_overs
 from fedbandits.deploy.flower.post import Letter
 from fedbandits.wire import Wire
 
@@ -173,7 +173,7 @@ def test_the_silent_are_left_out_and_the_others_go_on(federation):
 
 def test_what_needs_everybody_waits_for_everybody(tmp_path):
     deployed = Deployed(tmp_path, talkative("fedglb-ucb"), home("fedglb-ucb", clients=3), HORIZON)
-    assert waits(deployed.settings.algorithm.about)
+    assert deployed.settings.algorithm.about.waits
     deployed.post.away = {1}
     for step in range(12):
         deployed.live(step)

@@ -24,7 +24,7 @@ from fedbandits.catalogue import ConfigError
 from fedbandits.deploy.flower.book import Book
 from fedbandits.deploy.flower.carrier import Patience, PostCarrier, inspected
 from fedbandits.deploy.flower.inspection import Inspector, RejectedError
-from fedbandits.deploy.flower.manners import hand_overs, waits
+from fedbandits.deploy.flower.manners import hand_overs
 from fedbandits.deploy.flower.post import Answer, Letter, Post
 from fedbandits.deploy.settings import Settings
 from fedbandits.ledger import Ledger
@@ -51,7 +51,7 @@ class Coordinator:
         self._post = post
         self._book = book
         self._patience = patience or Patience()
-        self._needs_everybody = waits(algorithm.about)
+        self._needs_everybody = algorithm.about.waits
         self._keeps_late = hand_overs(algorithm.about.says)
         self._inspector = Inspector(algorithm, problem, settings.wire)
         self._carrier = PostCarrier(

@@ -8,7 +8,8 @@ consistent all the same, whatever the algorithm:
 - A *question* ("send me what is new") that is not answered in time leaves its addressee out: it hears nothing else in
   this conversation. It is asked again later under its old number, so that what it has handed over is not lost: if the
   answer *hands over* statistics, it stands as the answer to the next question of the same words, and until then the
-  agent is left out of everything else; any other answer has lost its meaning and is dropped.
+  agent is left out of everything else; any other answer has lost its meaning and is dropped. Algorithms whose
+  conversations need everybody (`About.waits`) do not leave anybody out: their server waits.
 """
 
 from __future__ import annotations
@@ -19,21 +20,11 @@ from typing import cast
 
 import numpy as np
 
-from fedbandits.catalogue import About
 from fedbandits.protocol import Agents, Algorithm, Message, Problem
 from fedbandits.streams import Streams
 from fedbandits.wire import Utterance, Wire
 
 _HANDED_OVER = "gram"
-_NEED_EVERYBODY = frozenset({"fedglb-ucb", "fedglb-ucb-1", "fedglb-ucb-2", "fedglb-newton", "one-ucb-glm"})
-
-
-def waits(about: About) -> bool:
-    """Whether conversations need everybody: the server then waits for all, instead of going on without the silent.
-
-    Algorithms that optimise together over everybody's data do; whoever is missing would make all rounds worthless.
-    """
-    return bool(getattr(about, "waits", about.name in _NEED_EVERYBODY))
 
 
 def hand_overs(says: Iterable[Utterance]) -> frozenset[str]:
