@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import multiprocessing
 import resource
 import sys
 import time
@@ -23,6 +22,7 @@ from rich.table import Table
 
 import fedbandits as fb
 from benchmarks import loop_fed_ucb1
+from benchmarks.apart import apart
 from fedbandits.algorithms import ALGORITHMS
 from fedbandits.catalogue import build
 from fedbandits.network import NETWORKS
@@ -118,12 +118,6 @@ def measure(case: Case) -> dict[str, Any]:
     }
 
 
-def apart(case: Case) -> dict[str, Any]:
-    """`measure` in a fresh process."""
-    with multiprocessing.get_context("spawn").Pool(1) as pool:
-        return pool.apply(measure, (case,))
-
-
 def show(console: Console, title: str, entries: list[dict[str, Any]]) -> None:
     """A table of measured cases."""
     table = Table(title=title)
@@ -153,7 +147,7 @@ def main() -> None:
         f"{rates['loop']:,.0f}: {rates['ratio']:,.0f} times as fast"
     )
     for title, cases in (("How cost grows", growing(options.quick)), ("The largest run", large(options.quick))):
-        report[title] = [apart(case) for case in cases]
+        report[title] = [apart(measure, case) for case in cases]
         show(console, title, report[title])
     if options.json is not None:
         options.json.write_text(json.dumps(report, indent=2) + "\n")

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import multiprocessing
 import resource
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -19,6 +18,7 @@ from rich.console import Console
 from rich.table import Table
 
 import fedbandits as fb
+from benchmarks.apart import apart
 from fedbandits.algorithms import ALGORITHMS
 from fedbandits.catalogue import build
 from fedbandits.environments import ENVIRONMENTS
@@ -113,12 +113,6 @@ def measure(case: Case) -> dict[str, Any]:
     }
 
 
-def apart(case: Case) -> dict[str, Any]:
-    """`measure` in a fresh process."""
-    with multiprocessing.get_context("spawn").Pool(1) as pool:
-        return pool.apply(measure, (case,))
-
-
 def show(console: Console, title: str, entries: list[dict[str, Any]]) -> None:
     """A table of measured cases."""
     table = Table(title=title)
@@ -149,7 +143,7 @@ def main() -> None:
         ("The clustered family", clustered(options.quick)),
         ("The generalized linear family", generalized(options.quick)),
     ):
-        report[title] = [apart(case) for case in cases]
+        report[title] = [apart(measure, case) for case in cases]
         show(console, title, report[title])
     if options.json is not None:
         options.json.write_text(json.dumps(report, indent=2) + "\n")

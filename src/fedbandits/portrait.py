@@ -11,13 +11,13 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from fedbandits import state
 from fedbandits.arrays import Array, BoolArray, IntArray, State
 
 if TYPE_CHECKING:
@@ -81,16 +81,9 @@ def bounded(portrait: Mapping[str, Array]) -> State:
 
 def to_bytes(portrait: Mapping[str, Array]) -> bytes:
     """One compressed `.npz`; nothing for an empty portrait."""
-    if not portrait:
-        return b""
-    out = io.BytesIO()
-    np.savez_compressed(out, allow_pickle=False, **portrait)
-    return out.getvalue()
+    return state.to_bytes(portrait, compressed=True) if portrait else b""
 
 
 def from_bytes(content: bytes) -> State:
     """What `to_bytes` was given."""
-    if not content:
-        return {}
-    with np.load(io.BytesIO(content), allow_pickle=False) as held:
-        return dict(held)
+    return state.from_bytes(content) if content else {}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Mapping
 from typing import ClassVar
 
@@ -92,3 +93,17 @@ class Stateful:
                 setattr(self, name, np.array(state[prefix + name]))
             else:
                 part[...] = state[prefix + name]
+
+
+def to_bytes(state: Mapping[str, Array], *, compressed: bool = False) -> bytes:
+    """`state` as the bytes of one `.npz` file."""
+    out = io.BytesIO()
+    save = np.savez_compressed if compressed else np.savez
+    save(out, allow_pickle=False, **state)
+    return out.getvalue()
+
+
+def from_bytes(content: bytes) -> State:
+    """What `to_bytes` was given."""
+    with np.load(io.BytesIO(content), allow_pickle=False) as held:
+        return dict(held)

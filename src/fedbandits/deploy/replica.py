@@ -3,22 +3,20 @@
 from __future__ import annotations
 
 import dataclasses
-import io
 import json
 import zipfile
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
 
-from fedbandits.arrays import Array, FloatArray, State
+from fedbandits.arrays import FloatArray
 from fedbandits.deploy.errors import InputError, LetterError, ReplayError
 from fedbandits.deploy.inputs import FLOATS
 from fedbandits.deploy.journal import Answered, Decided, Event, Rewarded, Snapshot
 from fedbandits.deploy.rehearsal import ALONE
 from fedbandits.deploy.settings import Settings
 from fedbandits.protocol import Message
-from fedbandits.state import Stateful
+from fedbandits.state import Stateful, from_bytes, to_bytes
 from fedbandits.wire import Wire
 
 
@@ -48,7 +46,7 @@ class Replica:
         if snapshot is not None:
             try:
                 self.books = Books(**json.loads(snapshot.books))
-                self.population.load(_from_bytes(snapshot.state))
+                self.population.load(from_bytes(snapshot.state))
             except (ValueError, TypeError, KeyError, zipfile.BadZipFile) as error:
                 raise ReplayError(f"the saved state does not fit this version of the algorithm: {error}") from error
 
@@ -112,7 +110,7 @@ class Replica:
     def snapshot(self) -> Snapshot:
         """The state as it is now."""
         books = json.dumps(dataclasses.asdict(self.books))
-        return Snapshot(self.books.entry, books, _to_bytes(self.population.state()))
+        return Snapshot(self.books.entry, books, to_bytes(self.population.state()))
 
     def keeps_observations(self) -> bool:
         """Whether the state grows with what is observed, instead of summing it up."""
@@ -136,14 +134,3 @@ def _grows(part: object) -> bool:
     return isinstance(part, Stateful) and (
         bool(part.resizes) or any(_grows(getattr(part, name)) for name in part.keeps)
     )
-
-
-def _to_bytes(state: Mapping[str, Array]) -> bytes:
-    out = io.BytesIO()
-    np.savez(out, allow_pickle=False, **state)
-    return out.getvalue()
-
-
-def _from_bytes(content: bytes) -> State:
-    with np.load(io.BytesIO(content), allow_pickle=False) as held:
-        return dict(held)

@@ -37,17 +37,22 @@ def picture_axes(xlabel: str, ylabel: str = "", *, right: float = 0.97) -> tuple
     """
     figure = Figure(figsize=(WIDTH / 72, HEIGHT / 72), facecolor="none")
     axes = figure.add_axes((0.12, 0.16, right - 0.12, 0.74 if ylabel else 0.8), facecolor="none")
+    quieten(axes)
+    axes.set_xlabel(xlabel, color=TEXT.stand_in, fontsize=FONT, labelpad=5, parse_math=False)
+    axes.text(
+        -0.1, 1.045, ylabel, color=TEXT.stand_in, fontsize=FONT, transform=axes.transAxes, parse_math=False, ha="left"
+    )
+    return figure, axes
+
+
+def quieten(axes: Axes) -> None:
+    """The look of all plots: a line below, faint lines across, nothing else that draws the eye."""
     for side in ("top", "right", "left"):
         axes.spines[side].set_visible(False)
     axes.spines["bottom"].set_color(MUTED.stand_in)
     axes.tick_params(colors=MUTED.stand_in, labelsize=FONT - 1, length=0, pad=5)
     axes.grid(True, axis="y", color=GRID.stand_in, linewidth=0.8)
     axes.set_axisbelow(True)
-    axes.set_xlabel(xlabel, color=TEXT.stand_in, fontsize=FONT, labelpad=5, parse_math=False)
-    axes.text(
-        -0.1, 1.045, ylabel, color=TEXT.stand_in, fontsize=FONT, transform=axes.transAxes, parse_math=False, ha="left"
-    )
-    return figure, axes
 
 
 def number_axis(axis: Axis, unit: str = "") -> None:

@@ -11,8 +11,8 @@ from matplotlib.path import Path
 from scipy.spatial import KDTree
 
 from fedbandits.arrays import BoolArray, FloatArray, IntArray
-from fedbandits.report.axes import FONT, number_axis
-from fedbandits.report.palette import GRID, MUTED, SERIES, SURFACE, TEXT
+from fedbandits.report.axes import FONT, number_axis, quieten
+from fedbandits.report.palette import MUTED, SERIES, SURFACE, TEXT
 from fedbandits.report.readable import human
 from fedbandits.report.scale import Scale
 from fedbandits.report.svg import inline_svg
@@ -68,12 +68,7 @@ def knowledge_picture(known: FloatArray, scale: Scale, key: str, title: str) -> 
     """How many agents know how much: bars in the colours of the classes of `scale`, in percent."""
     figure = Figure(figsize=(_SIDE / 72, _SIDE / 72), facecolor="none")
     axes = figure.add_axes((0.13, 0.15, 0.84, 0.74), facecolor="none")
-    for side in ("top", "right", "left"):
-        axes.spines[side].set_visible(False)
-    axes.spines["bottom"].set_color(MUTED.stand_in)
-    axes.tick_params(colors=MUTED.stand_in, labelsize=FONT - 1, length=0, pad=5)
-    axes.grid(True, axis="y", color=GRID.stand_in, linewidth=0.8)
-    axes.set_axisbelow(True)
+    quieten(axes)
     number_axis(axes.yaxis)
     ends = np.linspace(0, len(scale), _BARS * len(scale) + 1)
     # classes of equal width, whatever they span: positions are read off the edges between them

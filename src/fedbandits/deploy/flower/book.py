@@ -7,7 +7,6 @@ transaction: it has happened as a whole, or not at all, whenever the process is 
 
 from __future__ import annotations
 
-import io
 import json
 import sqlite3
 import time
@@ -17,10 +16,9 @@ from dataclasses import dataclass
 from os import PathLike
 from typing import Self
 
-import numpy as np
-
 from fedbandits.arrays import Array, State
 from fedbandits.deploy.flower.post import Letter
+from fedbandits.state import from_bytes, to_bytes
 
 SETTINGS, BOOK, LOG = "federation.json", "server.db", "server.log"
 """The files in a server's directory: what the agents were made with, the book, and what the server has to say."""
@@ -127,13 +125,13 @@ class Book:
     def parts(self) -> dict[str, State]:
         """The states that were saved, by part; empty in a new book."""
         rows = self._db.execute("SELECT part, state FROM snapshot").fetchall()
-        return {part: _from_bytes(state) for part, state in rows}
+        return {part: from_bytes(state) for part, state in rows}
 
     def finish(self, **parts: Mapping[str, Array]) -> None:
         """The conversation under way is complete: save the states, and forget its turns."""
         with self._writing():
             for part, state in parts.items():
-                self._db.execute("INSERT OR REPLACE INTO snapshot VALUES (?, ?)", (part, _to_bytes(state)))
+                self._db.execute("INSERT OR REPLACE INTO snapshot VALUES (?, ?)", (part, to_bytes(state)))
             for table in ("underway", "turns", "outcomes"):
                 self._db.execute(f"DELETE FROM {table}")
 
@@ -270,14 +268,3 @@ class Book:
             self._db.execute("ROLLBACK")
             raise
         self._db.execute("COMMIT")
-
-
-def _to_bytes(state: Mapping[str, Array]) -> bytes:
-    out = io.BytesIO()
-    np.savez(out, allow_pickle=False, **state)
-    return out.getvalue()
-
-
-def _from_bytes(content: bytes) -> State:
-    with np.load(io.BytesIO(content), allow_pickle=False) as held:
-        return dict(held)
