@@ -120,16 +120,22 @@ class RidgeModels(Stateful):
         self.fresh.clear(who)
         self.growth[who] = 0.0
 
-    def replace(self, who: IntArray, gram: FloatArray, moment: FloatArray, count: FloatArray) -> None:
-        """Let `base` be the given statistics; `fresh`, what was observed since settling, stays on top."""
+    def replace(
+        self, who: IntArray, gram: FloatArray, moment: FloatArray, count: FloatArray, *, alone: bool = False
+    ) -> None:
+        """Let `base` be the given statistics. `fresh`, what was observed since settling, stays on top; unless they are
+        to stand `alone`.
+        """
         # everything is computed before anything is written, so that bad statistics change nothing
         growth: FloatArray | float = 0.0
-        if self.fresh.count[who].any():
+        if not alone and self.fresh.count[who].any():
             known = solve(gram + self.fresh.gram[who], moment + self.fresh.moment[who], self.ridge)
             settled = kernels.log_determinants(_own(gram), self.ridge)
             growth = np.where(self.fresh.count[who] > 0, known[2] - settled, 0.0)
         else:
             known = solve(gram, moment, self.ridge)
+        if alone:
+            self.fresh.clear(who)
         self.base.gram[who], self.base.moment[who], self.base.count[who] = gram, moment, count
         self.inverse[who], self.theta[who], self.logdet[who] = known
         self.growth[who] = growth

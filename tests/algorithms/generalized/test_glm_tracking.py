@@ -83,7 +83,7 @@ def test_variant_3_sums_epochs_under_the_estimate_they_began_with():
 
 
 def test_losses_of_raw_data():
-    """Loss, gradient and Hessian against numpy, for agents with different numbers of observations."""
+    """Loss, gradient and Hessian against numpy, for agents with different numbers of observations, some given."""
     agents = ALGORITHMS["fedglb-newton"]().agents(
         fb.Problem(agents=3, dim=D, arms=2, horizon=2, noise=0.5, link="logistic"), 3, None
     )
@@ -95,14 +95,28 @@ def test_losses_of_raw_data():
         agents.learn(who, arms, np.ones(len(who), dtype=np.int64), rewards)
         for i in who:
             kept[i].append((arms[i, 1], rewards[i]))
+        if t == 3:
+            agents.data.give(np.arange(3))
+    data, link, who = agents.data, agents._s.link, np.array([2, 0])
+    assert data.given.tolist() == [4, 2, 1]
     theta = rng.standard_normal((2, D))
-    loss, gradient, hessian = agents.data.curvatures(agents._s.link, np.array([2, 0]), theta)
-    later = agents.data.gradients(agents._s.link, np.array([2, 0]), theta, since=np.array([1, 4]))
-    for row, (i, first) in enumerate([(2, 1), (0, 4)]):
+    everything = data.curvatures(link, who, theta, given=False)
+    given = data.curvatures(link, who, theta, given=True)
+    first, later = (data.gradients(link, who, theta, given=which) for which in (True, False))
+    for row, i in enumerate(who):
         x, y = (np.array(part) for part in zip(*kept[i], strict=True))
+        m = data.given[i]
         z = x @ theta[row]
         p = expit(z)
-        np.testing.assert_allclose(loss[row], (np.logaddexp(0, z) - y * z).sum())
-        np.testing.assert_allclose(gradient[row], x.T @ (p - y))
-        np.testing.assert_allclose(hessian[row], (x * (p * (1 - p))[:, None]).T @ x)
-        np.testing.assert_allclose(later[row], x[first:].T @ (p - y)[first:])
+        for (loss, gradient, hessian), end in ((everything, len(x)), (given, m)):
+            np.testing.assert_allclose(loss[row], (np.logaddexp(0, z) - y * z)[:end].sum())
+            np.testing.assert_allclose(gradient[row], x[:end].T @ (p - y)[:end])
+            np.testing.assert_allclose(hessian[row], (x * (p * (1 - p))[:, None])[:end].T @ x[:end])
+        np.testing.assert_allclose(first[row], x[:m].T @ (p - y)[:m])
+        np.testing.assert_allclose(later[row], x[m:].T @ (p - y)[m:])
+    told = list(data.since(who))
+    assert [late.tolist() for late, _, _ in told] == [[2, 0], [2, 0], [0], [0], [0]]
+    for number, (late, arms, rewards) in enumerate(told):
+        for i, arm, reward in zip(late, arms, rewards, strict=True):
+            np.testing.assert_array_equal(arm[0], kept[i][data.given[i] + number][0])
+            assert reward == kept[i][data.given[i] + number][1]

@@ -24,7 +24,7 @@ COLLECT = Utterance("collect", "down")
 NEW = Utterance("new", "up", (matrix("gram"), Field("count")))
 ASK_GRADIENT = Utterance("gradient", "down", (vector("theta"),))
 GRADIENT = Utterance("gradient", "up", (vector("gradient"),))
-"""Gradient of the agent's loss at theta, over all it has observed."""
+"""Gradient of the agent's loss at theta, over all it had observed when it was last collected from."""
 ASK_CURVATURE = Utterance("curvature", "down", (vector("theta"),))
 CURVATURE = Utterance("curvature", "up", (Field("loss"), vector("gradient"), matrix("hessian")))
 """Loss, gradient and Hessian of the agent's loss at theta."""
@@ -38,7 +38,11 @@ Trigger = Callable[[FloatArray, FloatArray], BoolArray]
 
 
 class GLMAgents(Stateful):
-    """What the family's agents have in common: raw data that stays, a trigger, and answers to an optimiser."""
+    """What the family's agents have in common: raw data that stays, a trigger, and answers to an optimiser.
+
+    A global update is about what was observed before it began (`Observations.given`): an agent that goes on observing
+    during one answers as if it had not, and what it has observed meanwhile counts as observed afterwards.
+    """
 
     keeps: ClassVar[tuple[str, ...]] = ("data",)
 
@@ -58,12 +62,13 @@ class GLMAgents(Stateful):
         """Hand over what is new, evaluate the loss, or take in a global update."""
         who = request.who
         if request.kind == COLLECT.kind:
+            self.data.give(who)
             return Message(NEW.kind, who, self._hand_over(who))
         if request.kind == ASK_GRADIENT.kind:
-            found = self.data.gradients(self._s.link, who, request.arrays["theta"])
+            found = self.data.gradients(self._s.link, who, request.arrays["theta"], given=True)
             return Message(GRADIENT.kind, who, {"gradient": found})
         if request.kind == ASK_CURVATURE.kind:
-            loss, gradient, hessian = self.data.curvatures(self._s.link, who, request.arrays["theta"])
+            loss, gradient, hessian = self.data.curvatures(self._s.link, who, request.arrays["theta"], given=True)
             return Message(CURVATURE.kind, who, {"loss": loss, "gradient": gradient, "hessian": hessian})
         if request.kind != MODEL.kind:
             raise WireError(f"generalized linear agents do not understand {request.kind!r}")
@@ -108,9 +113,12 @@ class NewtonAgents(GLMAgents):
 
     def learn(self, who: IntArray, arms: FloatArray, picks: IntArray, rewards: FloatArray) -> None:
         """One observation per agent in `who`, and one online Newton step."""
+        check_feedback(who, arms, picks, rewards, len(self.models), self.models.dim)
+        self._step(who, arms, picks, self.data.add(who, arms, picks, rewards), rewards)
+
+    def _step(self, who: IntArray, arms: FloatArray, picks: IntArray, x: FloatArray, rewards: FloatArray) -> None:
+        """One online Newton step on the chosen arms `x` (w, d)."""
         models, s = self.models, self._s
-        check_feedback(who, arms, picks, rewards, len(models), models.dim)
-        x = self.data.add(who, arms, picks, rewards)
         score = np.einsum("wd,wd->w", x, self.theta[who])
         gain = models.learn(who, arms, picks, score)
         slope = means(s.link.code, score) - rewards
@@ -169,12 +177,14 @@ class NewtonAgents(GLMAgents):
         rows = slice(0, 1) if gram.strides[0] == 0 and theta.strides[0] == 0 else slice(None)
         moment = np.einsum("wij,wj->wi", gram[rows], theta[rows])
         shown = np.broadcast_to(moment, theta.shape) if rows.stop else moment
-        self.models.replace(who, gram, shown, count)
+        self.models.replace(who, gram, shown, count, alone=True)
         self.theta[who] = theta
         self.squares[who] = np.einsum("wd,wd->w", moment, theta[rows])
         logdet = kernels.log_determinants(np.ascontiguousarray(gram[rows]), 1.0)
         self.beta[who] = global_part(s, count[rows], logdet, np.linalg.norm(theta[rows], axis=1))
         self.regret[who] = s.c / 2 * offline(s, count[rows]) ** 2
+        for late, arms, rewards in self.data.since(who):
+            self._step(late, arms, np.zeros(len(late), dtype=np.int64), arms[:, 0], rewards)
 
 
 class CentredAgents(GLMAgents):

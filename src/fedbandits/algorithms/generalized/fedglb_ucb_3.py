@@ -78,7 +78,7 @@ class FedGLBUCB3(Scheduled):
 
 class OnlineNewtonAgents(Stateful):
     """`models` is the regression of predictions on arms (V, b); `newton` (n, d, d) is A without its ridge, `inverse`
-    its inverse; `last` (n, d) is the last common estimate and `since` (n,) the observations before it.
+    its inverse; `last` (n, d) is the last common estimate.
     """
 
     keeps: ClassVar[tuple[str, ...]] = (
@@ -88,7 +88,6 @@ class OnlineNewtonAgents(Stateful):
         "inverse",
         "theta",
         "last",
-        "since",
         "regret",
         "squares",
     )
@@ -105,7 +104,6 @@ class OnlineNewtonAgents(Stateful):
         self.inverse = np.tile(np.eye(dim) / s.ridge, (n, 1, 1))
         self.theta = np.zeros((n, dim))
         self.last = np.zeros((n, dim))
-        self.since = np.zeros(n, dtype=np.int64)
         self.regret = np.full(n, first_regret(s, self._rate))
         self.squares = np.zeros(n)
 
@@ -117,7 +115,10 @@ class OnlineNewtonAgents(Stateful):
     def learn(self, who: IntArray, arms: FloatArray, picks: IntArray, rewards: FloatArray) -> None:
         """One observation per agent in `who`, and one online Newton step."""
         check_feedback(who, arms, picks, rewards, *self.theta.shape)
-        x = self.data.add(who, arms, picks, rewards)
+        self._step(who, arms, picks, self.data.add(who, arms, picks, rewards), rewards)
+
+    def _step(self, who: IntArray, arms: FloatArray, picks: IntArray, x: FloatArray, rewards: FloatArray) -> None:
+        """One online Newton step on the chosen arms `x` (w, d)."""
         score = np.einsum("wd,wd->w", x, self.theta[who])
         self.models.learn(who, arms, picks, score)
         self.squares[who] += score**2
@@ -152,19 +153,21 @@ class OnlineNewtonAgents(Stateful):
         """Hand over the epoch, or take in the common state."""
         who, models = request.who, self.models
         if request.kind == COLLECT.kind:
-            gradient = self.data.gradients(self._s.link, who, self.last[who], since=self.since[who])
+            gradient = self.data.gradients(self._s.link, who, self.last[who], given=False)
             reply = Message(EPOCH.kind, who, {"gram": models.fresh.gram[who], "gradient": gradient})
-            self.since[who] = self.data.count[who]
+            self.data.give(who)
             models.settle(who)
             return reply
         if request.kind != ONLINE.kind:
             raise WireError(f"online Newton agents do not understand {request.kind!r}")
         told = request.arrays
-        models.replace(who, told["gram"], told["moment"], np.zeros(len(who)))
+        models.replace(who, told["gram"], told["moment"], np.zeros(len(who)), alone=True)
         self.inverse[who] = solve(told["newton"], told["theta"], self._s.ridge)[0]
         self.newton[who] = told["newton"]
         self.theta[who] = self.last[who] = told["theta"]
         self.regret[who], self.squares[who] = told["regret"], told["squares"]
+        for late, arms, rewards in self.data.since(who):
+            self._step(late, arms, np.zeros(len(late), dtype=np.int64), arms[:, 0], rewards)
         return None
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import ClassVar
 
 import numpy as np
@@ -15,18 +15,20 @@ from fedbandits.state import Stateful
 
 
 class Observations(Stateful):
-    """Raw data of n agents: `arms` (n, capacity, d), `rewards` (n, capacity), `count` (n,).
+    """Raw data of n agents: `arms` (n, capacity, d), `rewards` (n, capacity), `count` (n,), `given` (n,).
 
-    Capacity is doubled when an agent has filled it.
+    Capacity is doubled when an agent has filled it. The first `given` observations are those that the server has been
+    told of: what an update of everybody's estimate is about, however long it takes and whatever is observed meanwhile.
     """
 
-    keeps: ClassVar[tuple[str, ...]] = ("arms", "rewards", "count")
+    keeps: ClassVar[tuple[str, ...]] = ("arms", "rewards", "count", "given")
     resizes: ClassVar[frozenset[str]] = frozenset({"arms", "rewards"})
 
     def __init__(self, n: int, dim: int, capacity: int) -> None:
         self.arms = np.zeros((n, max(capacity, 1), dim))
         self.rewards = np.zeros((n, max(capacity, 1)))
         self.count = np.zeros(n, dtype=np.int64)
+        self.given = np.zeros(n, dtype=np.int64)
 
     def add(self, who: IntArray, arms: FloatArray, picks: IntArray, rewards: FloatArray) -> FloatArray:
         """Keep one observation for each of `who`; returns the chosen arms (w, d)."""
@@ -49,19 +51,36 @@ class Observations(Stateful):
             if given != needed:
                 raise ValueError(f"the snapshot's {prefix}{name} has shape {given}, this population needs {needed}")
 
-    def gradients(self, link: Link, who: IntArray, theta: FloatArray, since: IntArray | None = None) -> FloatArray:
-        """(w, d) sum of x (mu(<theta, x>) - y) over the observations of each of `who`, at its row of `theta` (w, d).
+    def give(self, who: IntArray) -> None:
+        """The server has been told of everything that `who` have observed so far."""
+        self.given[who] = self.count[who]
 
-        `since` (w,) leaves out the first so many.
+    def since(self, who: IntArray) -> Iterator[tuple[IntArray, FloatArray, FloatArray]]:
+        """What `who` have observed beyond what was given, in order and one observation of each agent at a time: those
+        who have another one (w,), its arm (w, 1, d), its reward (w,).
         """
-        first = np.zeros(len(who), dtype=np.int64) if since is None else since
-        rows = np.ascontiguousarray(theta)
-        return _gradients(link.code, self.arms, self.rewards, self.count, who, first, rows)
+        more = self.count[who] - self.given[who]
+        for number in range(more.max(initial=0)):
+            left = who[more > number]
+            place = self.given[left] + number
+            yield left, self.arms[left, place][:, None], self.rewards[left, place]
 
-    def curvatures(self, link: Link, who: IntArray, theta: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Loss (w,), gradient (w, d) and Hessian sum mu'(<theta, x>) x x^T (w, d, d) of each of `who`."""
+    def gradients(self, link: Link, who: IntArray, theta: FloatArray, *, given: bool) -> FloatArray:
+        """(w, d) sum of x (mu(<theta, x>) - y) over the observations of each of `who`, at its row of `theta` (w, d):
+        those that were `given`, or those beyond.
+        """
+        rows, nothing = np.ascontiguousarray(theta), np.zeros_like(self.given)
+        first, end = (nothing, self.given) if given else (self.given, self.count)
+        return _gradients(link.code, self.arms, self.rewards, who, first, end, rows)
+
+    def curvatures(
+        self, link: Link, who: IntArray, theta: FloatArray, *, given: bool
+    ) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Loss (w,), gradient (w, d) and Hessian sum mu'(<theta, x>) x x^T (w, d, d) of each of `who`, over what was
+        `given`, or over everything.
+        """
         rows = np.ascontiguousarray(theta)
-        return _curvatures(link.code, self.arms, self.rewards, self.count, who, rows)
+        return _curvatures(link.code, self.arms, self.rewards, who, self.given if given else self.count, rows)
 
 
 @jit
@@ -69,16 +88,16 @@ def _gradients(
     code: int,
     arms: FloatArray,
     rewards: FloatArray,
-    count: IntArray,
     who: IntArray,
     first: IntArray,
+    end: IntArray,
     theta: FloatArray,
 ) -> FloatArray:
     d = arms.shape[2]
     out = np.zeros((len(who), d))
     for a in range(len(who)):
         i = who[a]
-        for s in range(first[a], count[i]):
+        for s in range(first[i], end[i]):
             z = 0.0
             for j in range(d):
                 z += arms[i, s, j] * theta[a, j]
@@ -90,7 +109,7 @@ def _gradients(
 
 @jit
 def _curvatures(
-    code: int, arms: FloatArray, rewards: FloatArray, count: IntArray, who: IntArray, theta: FloatArray
+    code: int, arms: FloatArray, rewards: FloatArray, who: IntArray, end: IntArray, theta: FloatArray
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
     d = arms.shape[2]
     loss = np.zeros(len(who))
@@ -98,7 +117,7 @@ def _curvatures(
     hessian = np.zeros((len(who), d, d))
     for a in range(len(who)):
         i = who[a]
-        for s in range(count[i]):
+        for s in range(end[i]):
             z = 0.0
             for j in range(d):
                 z += arms[i, s, j] * theta[a, j]

@@ -163,6 +163,6 @@ class RefittingAgents(LoneAgents):
 
     def _objective(self, who: IntArray, theta: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
         """m times the objective (w,), its gradient (w, d), and the Hessian of its loss (w, d, d)."""
-        loss, gradient, hessian = self.data.curvatures(self._link, who, theta)
+        loss, gradient, hessian = self.data.curvatures(self._link, who, theta, given=False)
         ridge = self.models.ridge
         return loss + ridge / 2 * (theta**2).sum(axis=1), gradient + ridge * theta, hessian
