@@ -18,9 +18,11 @@ import pytest
 pytest.importorskip("flwr", reason="needs the extra fedbandits[deploy]")
 
 from flower_worlds import Simulated, assert_same, live, settings_of
+from misbehaving_node import LIES, LOSES, REPLAYS, behave
 
 import fedbandits as fb
 from conformance.subjects import home
+from fedbandits.deploy.backup import back_up
 from fedbandits.deploy.flower.carrier import Patience
 from fedbandits.deploy.flower.certificates import make_key
 from fedbandits.deploy.flower.launch import Federation
@@ -189,6 +191,85 @@ def test_strangers_and_impostors_are_refused(tmp_path):
         run.step(0)
         run.step(1)
         run.assert_equal()
+
+
+def misbehave(run, identity, behaviour):
+    """Let a node that misbehaves take the place of an agent's."""
+    behave(run.federation.agent_path(identity), behaviour)
+    run.federation.processes.stop(f"node-{identity}")
+    run.federation.start_node(
+        identity, name="misbehaving", program=[str(Path(__file__).with_name("misbehaving_node.py"))]
+    )
+    wait_for(lambda: "SuperNode ID" in run.federation.processes.last_words("misbehaving"), 90.0)
+
+
+def test_a_node_that_lies_is_named_and_the_others_go_on_unpolluted(tmp_path):
+    """Their run is the one in which the liar cannot be reached."""
+    with Run(tmp_path, DISLINUCB, LINEAR, 60) as run:
+        run.simulated.carrier.reachable = np.array([True, False, True])
+        misbehave(run, 1, "nan")
+        step = 0
+        for number, lie in enumerate(LIES, 1):
+            behave(run.federation.agent_path(1), lie)
+            while run.talks < number:
+                picks = live(run.agents, run.world, step)
+                assert picks[[0, 2]].tolist() == run.simulated.live(step)[[0, 2]].tolist()
+                run.federation.floor()
+                run.simulated.converse()
+                step += 1
+            assert len(run.federation.book.rejections()) == number, lie
+        assert_same([agent.state() for agent in run.agents[::2]], run.simulated.states()[::2])
+        reasons = [rejection.why for rejection in run.federation.book.rejections()]
+        for why, expected in zip(reasons, ("finite", "shape", "symmetric", "semidefinite", "trace"), strict=True):
+            assert expected in why
+        assert {rejection.identity for rejection in run.federation.book.rejections()} == {1}
+        log = (tmp_path / "server.log").read_text()
+        assert all(f"rejected: {why}" in log for why in reasons)
+        assert log.count("agent 1:") == len(LIES)
+
+
+def test_messages_that_are_replayed_or_lost_change_nothing(tmp_path):
+    with Run(tmp_path, DISLINUCB, LINEAR, 12) as run:
+        misbehave(run, 1, REPLAYS)
+        for step in range(4):
+            run.step(step)
+            run.assert_equal()
+        talks = run.talks
+        assert talks > 0
+        assert run.federation.book.fact("resent") == 0
+        behave(run.federation.agent_path(1), LOSES)
+        for step in range(4, 8):
+            run.step(step)
+            run.assert_equal()
+        assert run.talks > talks
+        assert run.federation.book.fact("resent") > 0
+        assert run.federation.book.rejections() == []
+
+
+def test_an_agent_restored_from_a_backup_is_refused_until_it_is_released(tmp_path):
+    """It would hand over a second time what it has handed over since."""
+    with Run(tmp_path, DISLINUCB, LINEAR, 40) as run:
+        federation, path, copy = run.federation, run.federation.agent_path(1), tmp_path / "backup.db"
+        back_up(path, copy)
+        step = 0
+        while run.talks < 2:
+            run.step(step)
+            step += 1
+        federation.processes.stop("node-1")
+        run.agents[1].close()
+        for name in (path, path.with_name("agent-1.db-wal"), path.with_name("agent-1.db-shm")):
+            name.unlink(missing_ok=True)
+        back_up(copy, path)
+        federation.start_node(1, name="restored")
+        wait_for(lambda: "SuperNode ID" in federation.processes.last_words("restored"), 90.0)
+        federation.floor()
+        (rejection,) = federation.book.rejections()
+        assert rejection.identity == 1
+        assert "letters ago" in rejection.why
+        assert federation.book.fact("present") == 2
+        assert federation.book.release(1)
+        federation.floor()
+        assert federation.book.fact("present") == 3
 
 
 def test_everything_that_was_started_is_stopped(tmp_path):

@@ -9,11 +9,11 @@ import pytest
 from flower_worlds import Deployed, Simulated, assert_same
 from hypothesis import given
 from hypothesis import strategies as st
+from misbehaving_node import LIES, told
 
 import fedbandits as fb
 from conformance.subjects import home, talkative
 from fedbandits.deploy.flower.inspection import Inspector, RejectedError, largest_reward
-from fedbandits.deploy.flower.post import Answer
 from fedbandits.deploy.settings import Settings
 from fedbandits.protocol import Message, Moment, Problem
 from fedbandits.wire import Wire
@@ -131,21 +131,6 @@ def test_the_largest_reward():
     assert 20 * 2 * math.exp(-(beyond**2) / 2) == pytest.approx(1e-12)
 
 
-def poisoned(answer, arrays):
-    kind, held = Wire.decode(answer.content)
-    named = {name: value[None] for name, value in (held | arrays(held)).items()}
-    return Answer(Wire().encode(Message(kind, ALONE, named), 0, "up"))
-
-
-LIES = {
-    "nan": lambda held: {"moment": held["moment"] * np.nan},
-    "shape": lambda held: {"moment": np.zeros(7)},
-    "asymmetric": lambda held: {"gram": held["gram"] + np.triu(np.ones((5, 5)), 1)},
-    "indefinite": lambda held: {"gram": held["gram"] - 100 * np.eye(5)},
-    "large": lambda held: {"gram": held["gram"] + 1e6 * np.eye(5)},
-}
-
-
 @pytest.mark.parametrize("lie", LIES)
 def test_the_federation_goes_on_unpolluted(lie, tmp_path):
     """With a liar the others' run is the one in which the liar cannot be reached."""
@@ -155,7 +140,7 @@ def test_the_federation_goes_on_unpolluted(lie, tmp_path):
     simulated.carrier.reachable = np.array([True, False, True])
 
     def lying(who, letter, answer):
-        return poisoned(answer, LIES[lie]) if who == 1 and answer.content is not None else answer
+        return told(answer, LIES[lie]) if who == 1 else answer
 
     deployed.post.forged = lying
     deployed.post.quiet = {1}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sqlite3
 import ssl
 import stat
 import sys
@@ -13,6 +14,7 @@ import pytest
 from flower_worlds import Deployed, open_agent
 
 import fedbandits as fb
+from fedbandits.catalogue import ConfigError
 from fedbandits.deploy.flower import operate
 from fedbandits.deploy.flower.book import Book, Outcome
 from fedbandits.deploy.flower.desk import Desk, fingerprint
@@ -27,15 +29,39 @@ LETTER = Letter("c", 0, b"content")
 
 def test_the_first_key_to_speak_for_an_agent_keeps_it_until_it_is_released(tmp_path):
     with Book(tmp_path / "server.db") as book:
-        assert book.bind(0, "a")
-        assert book.bind(0, "a")
-        assert not book.bind(0, "b")
-        assert not book.bind(1, "a"), "one key, one agent"
+        assert book.admit(0, "a", 0) is None
+        assert book.admit(0, "a", 0) is None
+        assert "another key" in book.admit(0, "b", 0)
+        assert "another agent" in book.admit(1, "a", 0), "one key, one agent"
     with Book(tmp_path / "server.db") as book:
-        assert not book.bind(0, "b")
+        assert "another key" in book.admit(0, "b", 0)
         assert book.release(0)
-        assert book.bind(0, "b")
+        assert book.admit(0, "b", 0) is None
         assert book.bound() == {0: "b"}
+
+
+def test_an_agent_that_has_forgotten_letters_is_not_admitted_until_it_is_released(tmp_path):
+    with Book(tmp_path / "server.db") as book:
+        assert book.admit(0, "a", 3) is None
+        assert book.admit(1, "b", 3) is None
+        assert book.admit(0, "a", 4) is None
+        book.begin("c", [0], [0, 1])
+        book.conclude(0, Outcome((0, 1), (0, 1), {}), letters={0: 5, 1: 4})
+        assert "2 letters ago" in book.admit(0, "a", 3)
+        assert book.admit(0, "a", 5) is None
+        assert book.admit(1, "b", 4) is None
+        book.release(0)
+        assert book.admit(0, "a", 3) is None
+
+
+def test_the_book_of_another_version_is_not_touched(tmp_path):
+    Book(tmp_path / "server.db").close()
+    with sqlite3.connect(tmp_path / "server.db") as db:
+        db.execute("PRAGMA user_version = 99")
+    before = (tmp_path / "server.db").read_bytes()
+    with pytest.raises(ConfigError, match="has format 99, this version of fedbandits reads"):
+        Book(tmp_path / "server.db")
+    assert (tmp_path / "server.db").read_bytes() == before
 
 
 def test_a_book_remembers_a_conversation_that_was_cut(tmp_path):
@@ -140,7 +166,7 @@ def test_what_operators_see(tmp_path, capsys):
     for step in range(8):
         deployed.live(step)
         deployed.coordinator.step()
-    deployed.book.bind(1, "key")
+    deployed.book.admit(1, "key", 0)
     deployed.book.reject(2, LETTER, "too large")
     operate.status(tmp_path)
     told = json.loads(capsys.readouterr().out)

@@ -1,7 +1,11 @@
-"""`fedbandits agent serve`: a deployed agent over HTTP."""
+"""`fedbandits agent`: a deployed agent over HTTP, and what its operator does with its file."""
 
 from __future__ import annotations
 
+import dataclasses
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated
 
@@ -10,12 +14,13 @@ import typer
 NAME = "agent"
 EXAMPLE = "Example: [bold]fedbandits agent serve --db agent.db --config agent.toml --token-file token[/bold]"
 
-app = typer.Typer(no_args_is_help=True, help="A deployed agent: its service over HTTP.", epilog=EXAMPLE)
+app = typer.Typer(no_args_is_help=True, help="A deployed agent: its service over HTTP, its upkeep.", epilog=EXAMPLE)
+AgentFile = Annotated[Path, typer.Argument(metavar="DB", help="The agent's file, which may be in use.")]
 
 
 @app.callback()
 def agent() -> None:
-    """A deployed agent: its service over HTTP."""
+    """A deployed agent: its service over HTTP, its upkeep."""
 
 
 @app.command(epilog=EXAMPLE)
@@ -47,9 +52,8 @@ def serve(
 
     Speaks plain HTTP: put a reverse proxy with TLS in front of it before others use it.
     """
-    from fedbandits.cli.console import complain, note
+    from fedbandits.cli.console import note
     from fedbandits.cli.extras import require
-    from fedbandits.deploy.errors import AgentError, SettingsError
     from fedbandits.deploy.http.access import check_exposure, find_token, resolve
     from fedbandits.deploy.http.configuration import Configuration, load_configuration
 
@@ -64,12 +68,59 @@ def serve(
     with listen(address) as listener:
         url = address.url(listener.getsockname()[1])
         try:
-            with configuration.open(db) as opened:
+            with _complaining(), configuration.open(db) as opened:
                 serve(opened, configuration.limits, token, listener, ready=lambda: note(f"serving {db} on {url}"))
-        except SettingsError:
-            raise
-        except AgentError as error:
-            raise typer.Exit(complain(str(error), code=1)) from None
         except KeyboardInterrupt:  # while the agent is opened; afterwards signals are the server's
             raise typer.Exit(130) from None
     note("stopped; the agent is closed")
+
+
+@app.command()
+def status(db: AgentFile) -> None:
+    """Print, as JSON, how an agent is getting on."""
+    from fedbandits.cli.console import print_json
+    from fedbandits.deploy.agent import Agent
+
+    with _complaining(), Agent.open(db, warm=False) as opened:
+        settings, found = opened.settings, dataclasses.asdict(opened.status())
+        moment = found["synchronised_at"]
+        told = {"algorithm": opened.algorithm.about.name, "identity": settings.identity, "agents": settings.agents}
+        print_json(told | found | {"synchronised_at": None if moment is None else moment.isoformat()})
+
+
+@app.command()
+def backup(db: AgentFile, copy: Annotated[Path, typer.Argument(help="A new file.")]) -> None:
+    """Copy an agent's file, or a server's, while it is in use. See the documentation before you restore one."""
+    from fedbandits.deploy.backup import back_up
+
+    with _complaining():
+        back_up(db, copy)
+
+
+@app.command()
+def forget(
+    db: AgentFile,
+    before: Annotated[
+        datetime,
+        typer.Option(help="In UTC.", formats=["%Y-%m-%d", "%Y-%m-%dT%H:%M:%S"], show_default=False),
+    ],
+) -> None:
+    """Remove the raw observations of all decisions taken before a time; what was learned from them stays."""
+    from fedbandits.deploy.agent import Agent
+
+    with _complaining(), Agent.open(db, warm=False) as opened:
+        print(f"{opened.forget(before.replace(tzinfo=UTC))} decisions forgotten")
+
+
+@contextmanager
+def _complaining() -> Iterator[None]:
+    """What an agent refuses ends the command with one line; mistakes in settings are the caller's to tell."""
+    from fedbandits.cli.console import complain
+    from fedbandits.deploy.errors import AgentError, SettingsError
+
+    try:
+        yield
+    except SettingsError:
+        raise
+    except AgentError as error:
+        raise typer.Exit(complain(str(error), code=1)) from None

@@ -1,6 +1,7 @@
 """Deployment: the agent that a product embeds, the same algorithm that the simulator runs."""
 
 from fedbandits.deploy.agent import Agent, Decision, Status
+from fedbandits.deploy.backup import back_up
 from fedbandits.deploy.errors import (
     AgentError,
     CannotForgetError,
@@ -36,4 +37,5 @@ __all__ = [
     "Status",
     "StorageError",
     "UnknownDecisionError",
+    "back_up",
 ]

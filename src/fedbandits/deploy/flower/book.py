@@ -17,6 +17,7 @@ from os import PathLike
 from typing import Self
 
 from fedbandits.arrays import Array, State
+from fedbandits.catalogue import ConfigError
 from fedbandits.deploy.flower.post import Letter
 from fedbandits.state import from_bytes, to_bytes
 
@@ -24,7 +25,8 @@ SETTINGS, BOOK, LOG = "federation.json", "server.db", "server.log"
 """The files in a server's directory: what the agents were made with, the book, and what the server has to say."""
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS facts (name TEXT PRIMARY KEY, value) WITHOUT ROWID;
-CREATE TABLE IF NOT EXISTS nodes (identity INTEGER PRIMARY KEY, key TEXT NOT NULL UNIQUE);
+CREATE TABLE IF NOT EXISTS nodes (
+    identity INTEGER PRIMARY KEY, key TEXT NOT NULL UNIQUE, letters INTEGER NOT NULL DEFAULT 0);
 CREATE TABLE IF NOT EXISTS snapshot (part TEXT PRIMARY KEY, state BLOB NOT NULL) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS underway (
     conversation TEXT PRIMARY KEY, callers TEXT NOT NULL, reachable TEXT NOT NULL) WITHOUT ROWID;
@@ -40,6 +42,7 @@ CREATE TABLE IF NOT EXISTS owed (
 CREATE TABLE IF NOT EXISTS rejected (
     at REAL NOT NULL, identity INTEGER, conversation TEXT, turn INTEGER, why TEXT NOT NULL);
 """
+FORMAT = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +89,14 @@ class Book:
         self._db = sqlite3.connect(path, timeout=30.0, isolation_level=None, check_same_thread=False)
         self._db.execute("PRAGMA journal_mode = WAL")
         self._db.execute("PRAGMA synchronous = FULL")
-        self._db.executescript(_SCHEMA)
+        with self._writing():
+            (tables,) = self._db.execute("SELECT count(*) FROM sqlite_master").fetchone()
+            (found,) = self._db.execute("PRAGMA user_version").fetchone()
+            if tables and found != FORMAT:
+                raise ConfigError(f"{path} has format {found}, this version of fedbandits reads {FORMAT}")
+            for statement in _SCHEMA.split(";"):
+                self._db.execute(statement)
+            self._db.execute(f"PRAGMA user_version = {FORMAT}")
 
     def close(self) -> None:
         """Let go of the file."""
@@ -100,19 +110,29 @@ class Book:
 
     # who is who
 
-    def bind(self, identity: int, key: str) -> bool:
-        """Whether `key` is the one that speaks for `identity`: it is if it was the first to say so."""
+    def admit(self, identity: int, key: str, letters: int) -> str | None:
+        """Why the node with `key` may not speak for `identity`; None if it may.
+
+        The first key to say so may, for one agent, as long as that knows all the letters that it has answered.
+        """
         with self._writing():
-            held = self._db.execute("SELECT key FROM nodes WHERE identity = ?", (identity,)).fetchone()
-            if held is not None:
-                return bool(held[0] == key)
-            if self._db.execute("SELECT 1 FROM nodes WHERE key = ?", (key,)).fetchone():
-                return False
-            self._db.execute("INSERT INTO nodes VALUES (?, ?)", (identity, key))
-            return True
+            held = self._db.execute("SELECT key, letters FROM nodes WHERE identity = ?", (identity,)).fetchone()
+            if held is None:
+                if self._db.execute("SELECT 1 FROM nodes WHERE key = ?", (key,)).fetchone():
+                    return ", but its key speaks for another agent"
+                self._db.execute("INSERT INTO nodes VALUES (?, ?, ?)", (identity, key, letters))
+            elif held[0] != key:
+                return ", for which another key speaks"
+            elif letters < held[1]:
+                return f" as it was {held[1] - letters} letters ago: its file is a copy or a new one"
+            else:
+                self._heard({identity: letters})
+        return None
 
     def release(self, identity: int) -> bool:
-        """Let another key speak for `identity` from now on, as after an exchange of keys; whether one did before."""
+        """Let any key speak for `identity`, with any past: after an exchange of keys, or of its file; whether one did
+        before.
+        """
         with self._writing():
             return self._db.execute("DELETE FROM nodes WHERE identity = ?", (identity,)).rowcount > 0
 
@@ -167,11 +187,13 @@ class Book:
         undelivered: Mapping[int, Letter] | None = None,
         owed: Mapping[int, Letter] | None = None,
         settled: Sequence[int] = (),
+        letters: Mapping[int, int] | None = None,
     ) -> None:
         """A turn is over. Some of those reached still have to be told (`undelivered`), some owe an answer (`owed`),
-        and the late answers of some were used (`settled`).
+        and the late answers of some were used (`settled`). `letters` is how many the agents said to have answered.
         """
         with self._writing():
+            self._heard(letters or {})
             self._db.execute("INSERT INTO turns VALUES (?, ?)", (turn, json.dumps(outcome.asked)))
             for place, identity in enumerate(outcome.reached):
                 row = (turn, place, identity, outcome.replies.get(identity))
@@ -255,6 +277,11 @@ class Book:
             granted = int(self.fact("granted")) + times
             self._db.execute("INSERT OR REPLACE INTO facts VALUES ('granted', ?)", (granted,))
         return granted
+
+    def _heard(self, letters: Mapping[int, int]) -> None:
+        """Agents have said how many letters they have answered."""
+        for identity, number in letters.items():
+            self._db.execute("UPDATE nodes SET letters = max(letters, ?) WHERE identity = ?", (number, identity))
 
     @contextmanager
     def _writing(self) -> Iterator[None]:

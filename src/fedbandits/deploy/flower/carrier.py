@@ -130,15 +130,15 @@ class PostCarrier(Carrier):
         late = {who: owed.answer for who, owed in self._book.owed().items() if who in letters and owed.answer}
         turn = _Turn(replies=late)
         self._ask({who: letter for who, letter in letters.items() if who not in late}, turn, question=question)
-        silent = {who: letters[who] for who in letters if who not in turn.heard and who not in late}
+        silent = {who: letters[who] for who in letters if who not in turn.letters and who not in late}
         for who in silent:
             log.warning("agent %d did not answer turn %d of %s in time", who, self._turn, self._conversation)
         if question:
             outcome = Outcome(tuple(letters), tuple(who for who in letters if who in turn.replies), turn.replies)
-            self._book.conclude(self._turn, outcome, owed=silent, settled=list(late))
+            self._book.conclude(self._turn, outcome, owed=silent, settled=list(late), letters=turn.letters)
         else:
             outcome = Outcome(tuple(letters), tuple(who for who in letters if who not in turn.rejected), {})
-            self._book.conclude(self._turn, outcome, undelivered=silent)
+            self._book.conclude(self._turn, outcome, undelivered=silent, letters=turn.letters)
         return outcome
 
     def _letters(self, request: Message) -> dict[int, Letter]:
@@ -162,7 +162,7 @@ class PostCarrier(Carrier):
                 return
             for who, answer in self._post.ask(pending, min(self._repeat, left)).items():
                 letter = pending.pop(who)
-                turn.heard.add(who)
+                turn.letters[who] = answer.letters
                 try:
                     content = inspected(answer, letter, self._inspector, question=question)
                 except RejectedError as error:
@@ -180,7 +180,8 @@ class _Turn:
     """What a turn has brought so far."""
 
     replies: dict[int, bytes]
-    heard: set[int] = field(default_factory=set)
+    letters: dict[int, int] = field(default_factory=dict)
+    """Of everybody who was heard: how many it has answered in all."""
     rejected: set[int] = field(default_factory=set)
 
 

@@ -32,8 +32,9 @@ class Desk:
         self._agent = agent
 
     def ring(self) -> Presence:
-        """Whether the agent's trigger has fired."""
-        return Presence(calling=self._agent.calling())
+        """Whether the agent's trigger has fired, and how many letters it knows."""
+        status = self._agent.status()
+        return Presence(calling=status.calling, letters=status.letters)
 
     def answer(self, letter: Letter) -> Answer:
         """The agent's reply; why, if it will not take the letter in. A letter that comes again changes nothing.
@@ -41,7 +42,8 @@ class Desk:
         Raises `StorageError` where the agent cannot answer at the moment: to the server that is silence.
         """
         try:
-            return Answer(self._agent.answer(letter.content, letter.conversation, letter.turn))
+            reply = self._agent.answer(letter.content, letter.conversation, letter.turn)
+            return Answer(reply, letters=self._agent.status().letters)
         except StorageError:
             raise
         except AgentError as error:

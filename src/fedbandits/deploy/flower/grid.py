@@ -6,6 +6,7 @@ import hashlib
 import logging
 import time
 from collections.abc import Iterable, Mapping
+from dataclasses import asdict
 from typing import cast
 
 from flwr.app import ConfigRecord, Message, RecordDict
@@ -24,6 +25,8 @@ RECORD = "post"
 _PULL_SECONDS = 0.1
 _GRACE_SECONDS = 10.0
 """How much longer than needed Flower keeps a message for a node that does not come for it."""
+_MOST = 2**62
+"""The largest number that is taken seriously."""
 _NOBODY_SECONDS = 1.0
 """How long to wait when there is nobody to ask."""
 
@@ -32,7 +35,9 @@ class FlowerPost:
     """Knows nodes by their Flower ids and agents by their identities.
 
     A node says who it is when it is rung for. The first key to speak for an identity keeps it, across restarts, until
-    the operator releases it; another that claims the same identity, or has other settings, is refused and named.
+    the operator releases it; another that claims the same identity, or has other settings, is refused and named. So is
+    an agent that has answered fewer letters than the book knows of, as after its file was restored from a backup: it
+    would hand over a second time what it no longer knows to have handed over.
     """
 
     def __init__(self, grid: Grid, book: Book, agents: int, fingerprint: str) -> None:
@@ -55,7 +60,7 @@ class FlowerPost:
             identity = self._identified(node, keys[node], told)
             if identity is not None:
                 self._nodes[identity] = node
-                present[identity] = Presence(calling=bool(told.get("calling")))
+                present[identity] = Presence(calling=bool(told.get("calling")), letters=_number(told, "letters"))
         return present
 
     def ask(self, letters: Mapping[int, Letter], seconds: float) -> Mapping[int, Answer]:
@@ -101,9 +106,10 @@ class FlowerPost:
             self._refuse(node, None, f"claims to be agent {identity!r} of {self._agents}")
         elif told.get("fingerprint") != self._fingerprint:
             self._refuse(node, identity, f"is agent {identity} with other settings than the server")
-        elif not self._book.bind(identity, key):
-            self._refuse(node, identity, f"claims to be agent {identity}, for which another key speaks")
+        elif why := self._book.admit(identity, key, _number(told, "letters")):
+            self._refuse(node, identity, f"claims to be agent {identity}{why}")
         else:
+            self._refused.pop(node, None)
             return identity
         return None
 
@@ -133,7 +139,7 @@ def read_letter(message: Message) -> Letter:
 
 def answering(message: Message, answer: Answer) -> Message:
     """The reply that carries `answer`."""
-    fields: dict[str, int | str | bytes | bool] = {}
+    fields: dict[str, int | str | bytes | bool] = {"letters": answer.letters}
     if answer.refused is not None:
         fields["refused"] = answer.refused
     if answer.content is not None:
@@ -143,8 +149,8 @@ def answering(message: Message, answer: Answer) -> Message:
 
 def presenting(message: Message, identity: int, fingerprint: str, presence: Presence) -> Message:
     """The reply that says who an agent is and whether it calls."""
-    told = _content({"identity": identity, "fingerprint": fingerprint, "calling": presence.calling})
-    return Message(told, reply_to=message)
+    told = {"identity": identity, "fingerprint": fingerprint, **asdict(presence)}
+    return Message(_content(told), reply_to=message)
 
 
 def answered(told: ConfigRecord) -> Answer:
@@ -154,4 +160,9 @@ def answered(told: ConfigRecord) -> Answer:
         return Answer(refused=str(refused)[:500])
     if content is not None and not isinstance(content, bytes):
         return Answer(refused="the reply holds no letter")
-    return Answer(content)
+    return Answer(content, letters=_number(told, "letters"))
+
+
+def _number(told: ConfigRecord, name: str) -> int:
+    value = told.get(name)
+    return value if isinstance(value, int) and 0 <= value <= _MOST else 0

@@ -142,18 +142,24 @@ class Federation:
 
         register(f"{LOOPBACK}:{self.port}", self.directory / "tls" / "ca.crt", public_keys)
 
-    def start_node(self, identity: int, *, key: Path | None = None, name: str | None = None, claim: int = -1) -> None:
-        """The node of an agent; `claim` another identity, or use another `key`, to see it refused."""
-        claimed = identity if claim < 0 else claim
+    def start_node(
+        self,
+        identity: int,
+        *,
+        key: Path | None = None,
+        name: str | None = None,
+        program: Sequence[str] = ("-m", "fedbandits.deploy.flower.node"),
+    ) -> None:
+        """The node of an agent; use another `key`, or a `program` that misbehaves, to see it refused."""
         self.processes.start(
             name or f"node-{identity}",
             [
-                *(sys.executable, "-m", "fedbandits.deploy.flower.node", "--poll", str(self._poll)),
+                *(sys.executable, *program, "--poll", str(self._poll)),
                 *("--superlink", f"{LOOPBACK}:{self.port}"),
                 *("--root-certificates", str(self.directory / "tls" / "ca.crt")),
                 *("--auth-supernode-private-key", str(key or self.key_path(identity))),
                 *("--port", str(self._node_ports[identity] if name is None else free_ports(1)[0])),
-                *("--node-config", f'agent="{self.agent_path(identity)}" identity={claimed}'),
+                *("--node-config", f'agent="{self.agent_path(identity)}" identity={identity}'),
             ],
         )
 

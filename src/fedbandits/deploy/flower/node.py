@@ -41,7 +41,7 @@ _SUPPORTED = "1.41."
 _RETURN_SECONDS, _ATTEMPTS = 3.0, 20
 
 
-def main(arguments: list[str] | None = None) -> None:
+def main() -> None:
     """Run until stopped. All options but `--poll`, and `--attempt` for its own use, are those of `flower-supernode`."""
     if not package_version.startswith(_SUPPORTED):
         sys.exit(f"a resident node needs flwr {_SUPPORTED}x, found {package_version}; use flower-supernode instead")
@@ -49,8 +49,7 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--poll", type=float, default=0.1)
     parser.add_argument("--port", type=int, default=9094)
     parser.add_argument("--attempt", type=int, default=1)
-    given = sys.argv[1:] if arguments is None else arguments
-    own, rest = parser.parse_known_args(given)
+    own, rest = parser.parse_known_args()
     hasten_node(own.poll)
     hasten_objects(own.poll)
     hasten_return()
@@ -64,8 +63,7 @@ def main(arguments: list[str] | None = None) -> None:
         log.warning("refused: the key is not registered, or the node is taken for online still; trying again")
         time.sleep(_RETURN_SECONDS)
         # threads and connections of this attempt are best left behind
-        again = [*given, "--attempt", str(own.attempt + 1)]
-        os.execv(sys.executable, [sys.executable, "-m", "fedbandits.deploy.flower.node", *again])
+        os.execv(sys.executable, [*sys.orig_argv, "--attempt", str(own.attempt + 1)])
 
 
 def work(address: str, poll: float) -> None:

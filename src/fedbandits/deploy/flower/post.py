@@ -29,6 +29,8 @@ class Answer:
 
     content: bytes | None = None
     refused: str | None = None
+    letters: int = 0
+    """How many letters the agent has answered in all, this one included."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +39,8 @@ class Presence:
 
     calling: bool
     """Whether its trigger has fired."""
+    letters: int = 0
+    """How many letters it has answered in all."""
 
 
 class Post(Protocol):
