@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 import socket
 import subprocess
 import sys
@@ -8,7 +9,9 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
+import fedbandits as fb
 from fedbandits.cli import app
+from fedbandits.deploy import Agent
 
 NO_TOKEN = {"FEDBANDITS_AGENT_TOKEN": ""}
 SECRET = "a-token-that-is-only-used-in-tests"
@@ -112,3 +115,45 @@ def test_settings_that_differ(tmp_path: Path) -> None:
     code, _, err = invoke(*words, "--config", str(tmp_path / "two.toml"), FEDBANDITS_AGENT_TOKEN=SECRET)
     assert code == 2
     assert "dim: 3 there, 4 now" in err
+
+
+@pytest.fixture
+def kept(tmp_path: Path) -> Path:
+    """An agent with two decisions, one of them rewarded."""
+    path = tmp_path / "agent.db"
+    with Agent.open(path, algorithm=fb.algorithms.DisLinUCB(), dim=2, agents=3, identity=1, warm=False) as agent:
+        first, _ = agent.decide([[1.0, 0.0]]), agent.decide([[0.0, 1.0]])
+        agent.reward(first.id, 1.0)
+    return path
+
+
+def test_status(kept: Path) -> None:
+    code, out, _ = invoke("agent", "status", str(kept))
+    told = json.loads(out)
+    assert code == 0
+    assert (told["algorithm"], told["identity"], told["agents"]) == ("dislinucb", 1, 3)
+    assert (told["decisions"], told["rewards"], told["awaiting"], told["synchronised_at"]) == (2, 1, 1, None)
+
+
+def test_backup(kept: Path) -> None:
+    copy = kept.with_name("copy.db")
+    assert invoke("agent", "backup", str(kept), str(copy))[0] == 0
+    with Agent.open(copy, warm=False) as agent:
+        assert agent.status().decisions == 2
+    code, _, err = invoke("agent", "backup", str(kept), str(copy))
+    assert (code, "is not overwritten" in err) == (1, True)
+
+
+def test_forget(kept: Path) -> None:
+    assert invoke("agent", "forget", str(kept), "--before", "2000-01-01")[:2] == (0, "0 decisions forgotten\n")
+    assert invoke("agent", "forget", str(kept), "--before", "2100-01-01")[:2] == (0, "2 decisions forgotten\n")
+    assert invoke("agent", "forget", str(kept), "--before", "yesterday")[0] == 2
+
+
+def test_what_is_no_agent_is_refused_and_left_alone(tmp_path: Path) -> None:
+    for words in (["status"], ["forget", "--before", "2000-01-01"]):
+        assert invoke("agent", *words, str(tmp_path / "missing.db"))[0] == 2
+    (tmp_path / "text.db").write_text("no database at all, but some text of more than a few bytes")
+    code, _, err = invoke("agent", "status", str(tmp_path / "text.db"))
+    assert (code, "no database" in err) == (1, True)
+    assert [path.name for path in tmp_path.iterdir()] == ["text.db"]
