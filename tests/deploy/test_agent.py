@@ -135,6 +135,39 @@ def test_rewards_in_a_batch_are_all_taken_or_none(opened):
     assert same(agent.state(), population.state())
 
 
+def test_rewards_told_apart_are_those_told_one_by_one(opened, clock):
+    """Known and unknown, expired, twice, of another value, of no number: in one call and in many."""
+    agents = opened(expire_after=5.0, clock=clock), opened("twin.db", expire_after=5.0, clock=clock)
+    early = [agent.decide(arms_of(0)).id for agent in agents]
+    clock.now += 6
+    ids = [[agent.decide(arms_of(i)).id for i in range(3)] for agent in agents]
+    told = [
+        [
+            (second, 1.0),
+            (late, 1.0),
+            ("7-0123456789abcdef", 1.0),
+            (second, 1.0),
+            (second, 2.0),
+            (first, math.nan),
+            ("nonsense", 1.0),
+            (third, 0.5),
+            (first, 1.0),
+        ]
+        for late, (first, second, third) in zip(early, ids, strict=True)
+    ]
+    outcomes = agents[0].rewards_apart(told[0])
+    for outcome, (decision, value) in zip(outcomes, told[1], strict=True):
+        if isinstance(outcome, AgentError):
+            with pytest.raises(type(outcome)):
+                agents[1].reward(decision, value)
+        else:
+            assert agents[1].reward(decision, value) is outcome
+    assert [outcome for outcome in outcomes if isinstance(outcome, bool)] == [True, False, True, True]
+    assert same(agents[0].state(), agents[1].state())
+    assert agents[0].status() == agents[1].status()
+    assert agents[0].status().late == 1
+
+
 def test_ids_of_other_agents_are_unknown(opened):
     agent, other = opened(), opened("other.db")
     agent.decide(arms_of(0))

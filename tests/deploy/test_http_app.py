@@ -434,7 +434,7 @@ def test_trouble_with_the_file_is_told_without_its_place(
     def fail(*_: object) -> None:
         raise error(f"{agent.path}: no way")
 
-    for name in ("decide", "reward", "status"):
+    for name in ("decide", "reward", "rewards_apart", "status"):
         monkeypatch.setattr(agent, name, fail)
     for answer in (
         client.post("/decisions", json={"arms": ARMS}),
@@ -455,19 +455,19 @@ def test_a_batch_that_fails_midway_can_be_sent_again(
 ) -> None:
     names = [agent.decide(ARMS).id for _ in range(3)]
     batch = {"rewards": [{"decision": name, "value": 1.0} for name in names]}
-    real = agent.reward
+    real = agent._journal.reward
 
-    def full(decision: str, value: float) -> bool:
-        if decision == names[1]:
+    def full(entry: int, at: float, decision: int, value: float) -> None:
+        if entry == 5:
             raise DiskFullError("no room")
-        return real(decision, value)
+        real(entry, at, decision, value)
 
-    monkeypatch.setattr(agent, "reward", full)
+    monkeypatch.setattr(agent._journal, "reward", full)
     assert code_of(client.post("/rewards", json=batch)) == "disk_full"
-    assert agent.status().rewards == 1
+    assert agent.status().rewards == 0
     monkeypatch.undo()
     outcomes = [item["outcome"] for item in client.post("/rewards", json=batch).json()["results"]]
-    assert outcomes == ["duplicate", "counted", "counted"]
+    assert outcomes == ["counted", "counted", "counted"]
     assert agent.status().rewards == 3
 
 

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from fedbandits.arrays import State
 from fedbandits.deploy.errors import (
+    AgentError,
     CannotForgetError,
     ClosedError,
     ConflictError,
@@ -39,6 +40,8 @@ if TYPE_CHECKING:
     from fedbandits.protocol import Algorithm, Moment, Problem
 
 _LAST_TURN = 2**63 - 1
+Rewards = Mapping[str, float] | Iterable[tuple[str, float]]
+"""Rewards by the ids of their decisions."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -251,34 +254,19 @@ class Agent:
         """
         return self.rewards([(decision, value)]) == 1
 
-    def rewards(self, told: Mapping[str, float] | Iterable[tuple[str, float]]) -> int:
+    def rewards(self, told: Rewards) -> int:
         """Tell many rewards at once, in the given order: all are taken in, or none; how many were not known before."""
-        pairs = told.items() if isinstance(told, Mapping) else told
-        checked = [(name, *parsed(name), reward_value(value, self.settings)) for name, value in pairs]
-        fresh: dict[int, tuple[Decided, float]] = {}
-        late: list[str] = []
-        with self._writing():
-            at = self._clock()
-            for name, entry, tag, value in checked:
-                found = self._journal.find(entry)
-                if found is None or found.tag != tag:
-                    raise UnknownDecisionError(f"no decision {name!r} is on record: never taken here, or forgotten")
-                if found.reward is not None:
-                    _agree(name, found.reward, value)
-                elif found.awaiting is None or self._has_expired(found.awaiting, at):
-                    late.append(name)
-                else:
-                    _agree(name, fresh.setdefault(entry, (found.awaiting, value))[1], value)
-            if late:
-                self._journal.count("late", len(late))
-            else:
-                self._take_in(fresh.values(), at)
-        if late:
-            raise ExpiredError(
-                f"decision {late[0]} no longer awaits a reward (expire_after is {self.settings.expire_after} seconds); "
-                "nothing was counted"
-            )
-        return len(fresh)
+        outcomes = self._tell(told, together=True)
+        for outcome in outcomes:
+            if isinstance(outcome, AgentError):
+                raise outcome
+        return sum(outcome is True for outcome in outcomes)
+
+    def rewards_apart(self, told: Rewards) -> list[bool | AgentError]:
+        """Tell many rewards at once, in the given order, each on its own: one that is refused does not hold up the
+        others. For each whether it was counted now, or had been already, or why it is refused.
+        """
+        return self._tell(told, together=False)
 
     # the federation
 
@@ -462,11 +450,46 @@ class Agent:
 
     # rewards
 
-    def _take_in(self, fresh: Iterable[tuple[Decided, float]], at: float) -> None:
-        for decided, value in fresh:
-            self._ahead = True
-            self._replica.learn(decided, value)
-            self._journal.reward(self._replica.books.entry, at, decided.entry, value)
+    def _tell(self, told: Rewards, *, together: bool) -> list[bool | AgentError]:
+        """One transaction for all, whatever is refused; `together`, nothing is counted if anything is refused."""
+        fresh: dict[int, tuple[Decided, float]] = {}
+        outcomes: list[bool | AgentError] = []
+        with self._writing():
+            at = self._clock()
+            for name, value in told.items() if isinstance(told, Mapping) else told:
+                try:
+                    outcomes.append(self._is_fresh(name, value, at, fresh))
+                except StorageError:
+                    raise
+                except AgentError as error:
+                    outcomes.append(error)
+            late = sum(isinstance(outcome, ExpiredError) for outcome in outcomes)
+            if late:
+                self._journal.count("late", late)
+            if not together or all(isinstance(outcome, bool) for outcome in outcomes):
+                for decided, reward in fresh.values():
+                    self._ahead = True
+                    self._replica.learn(decided, reward)
+                    self._journal.reward(self._replica.books.entry, at, decided.entry, reward)
+        return outcomes
+
+    def _is_fresh(self, name: str, value: float, at: float, fresh: dict[int, tuple[Decided, float]]) -> bool:
+        """Whether a reward has to be counted, and if so put it to those that are `fresh`; raises why it cannot be."""
+        entry, tag = parsed(name)
+        value = reward_value(value, self.settings)
+        found = self._journal.find(entry)
+        if found is None or found.tag != tag:
+            raise UnknownDecisionError(f"no decision {name!r} is on record: never taken here, or forgotten")
+        if found.reward is not None:
+            _agree(name, found.reward, value)
+            return False
+        if found.awaiting is None or self._has_expired(found.awaiting, at):
+            raise ExpiredError(
+                f"decision {name} no longer awaits a reward (expire_after is {self.settings.expire_after} seconds)"
+            )
+        new = entry not in fresh
+        _agree(name, fresh.setdefault(entry, (found.awaiting, value))[1], value)
+        return new
 
     def _has_expired(self, decided: Decided, now: float) -> bool:
         limit = self._expired_before(now)

@@ -68,7 +68,7 @@ def create_app(agent: Agent, limits: Limits, token: Token | None) -> FastAPI:
         """Tell what came of decisions: one, or many at once. Late, in any order, repeated: each is counted once."""
         if isinstance(told, models.Reward):
             models.check_rewards([told], limits)
-            return _counted(agent, told)
+            return _counted(told, agent.reward(told.decision, told.value))
         models.check_rewards(told.rewards, limits)
         return _all_counted(agent, told.rewards)
 
@@ -117,30 +117,22 @@ def create_app(agent: Agent, limits: Limits, token: Token | None) -> FastAPI:
     return app
 
 
-def _counted(agent: Agent, told: models.Reward) -> models.Counted:
-    counted = agent.reward(told.decision, told.value)
+def _counted(told: models.Reward, counted: bool) -> models.Counted:
     return models.Counted(decision=told.decision, outcome="counted" if counted else "duplicate")
 
 
-def _all_counted(agent: Agent, rewards: list[models.Reward]) -> models.Outcomes:
-    """Each reward on its own: one that is refused does not hold up the others.
+def _refused(told: models.Reward, error: AgentError) -> models.Refused:
+    why = refusal(error)
+    return models.Refused.model_validate({"decision": told.decision, "code": why.code, "message": why.message})
 
-    If the agent's file fails in between, those before are counted and the request as a whole fails; sent again, they
-    are told as duplicates.
-    """
-    results: list[models.Counted | models.Refused] = []
-    for told in rewards:
-        try:
-            results.append(_counted(agent, told))
-        except AgentError as error:
-            refused = refusal(error)
-            if refused.status == 503:
-                raise
-            results.append(
-                models.Refused.model_validate(
-                    {"decision": told.decision, "code": refused.code, "message": refused.message}
-                )
-            )
+
+def _all_counted(agent: Agent, rewards: list[models.Reward]) -> models.Outcomes:
+    """Each reward on its own: one that is refused does not hold up the others."""
+    told_apart = agent.rewards_apart((told.decision, told.value) for told in rewards)
+    results = [
+        _refused(told, outcome) if isinstance(outcome, AgentError) else _counted(told, outcome)
+        for told, outcome in zip(rewards, told_apart, strict=True)
+    ]
     outcomes = [result.outcome for result in results]
     return models.Outcomes(
         counted=outcomes.count("counted"),
