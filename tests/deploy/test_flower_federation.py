@@ -7,6 +7,7 @@ Everything here starts at least five processes and takes minutes; the federation
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -281,6 +282,18 @@ def test_everything_that_was_started_is_stopped(tmp_path):
     with pytest.raises(KeyboardInterrupt):
         interrupted()
     assert started(tmp_path) == []
+
+
+def test_the_demonstration_stops_everything_on_ctrl_c(tmp_path):
+    where = tmp_path / "kept"
+    command = [str(Path(sys.executable).with_name("fedbandits")), "federation", "demo", "--out", str(where)]
+    demo = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    wait_for(lambda: (where / "agents" / "agent-4.db").exists() and len(started(where)) >= 10, 120.0)
+    demo.send_signal(signal.SIGINT)
+    printed, _ = demo.communicate(timeout=60)
+    assert demo.returncode == 130, printed
+    assert "Traceback" not in printed
+    assert [pid for pid in started(where) if pid != demo.pid] == []
 
 
 LAUNCHER = """

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 
 import numpy as np
@@ -153,3 +154,13 @@ def test_the_federation_goes_on_unpolluted(lie, tmp_path):
     rejections = deployed.book.rejections()
     assert {rejection.identity for rejection in rejections} == {1}
     assert len(rejections) == deployed.coordinator.ledger.conversations > 0
+
+
+def test_what_is_let_in_has_the_size_that_is_metered():
+    """A reply that says the same in another number of bytes would make the ledger wrong."""
+    packed = dataclasses.replace(SETTINGS, packed=True)
+    inspector = Inspector(packed.algorithm, packed.problem, packed.wire)
+    held = {name: np.asarray(value)[None] for name, value in honest().items()}
+    inspector.read(packed.wire.encode(Message("fresh", ALONE, held), 0, "up"), COLLECT)
+    with pytest.raises(RejectedError, match="bytes, the meter counts"):
+        inspector.read(SETTINGS.wire.encode(Message("fresh", ALONE, held), 0, "up"), COLLECT)

@@ -63,6 +63,9 @@ class Inspector:
         form = self._newcomer.form(letter)
         if form != Form(kind, frozenset(arrays)):
             raise RejectedError(f"the reply is {kind!r} with {sorted(arrays)}, which is no answer to what was asked")
+        metered = self._wire.size(reply, "up").bytes
+        if len(content) != metered:
+            raise RejectedError(f"the reply has {len(content)} bytes, the meter counts {metered} for what it holds")
         for name, value in arrays.items():
             if value.dtype != np.float64:
                 raise RejectedError(f"{name!r} is of type {value.dtype}, not float64")
