@@ -1,8 +1,8 @@
 """A directory of results: what was run, and one file for each finished simulation.
 
     DIR/settings.json            what was run, fully resolved
-    DIR/runs/<task>.parquet      the thinned trace; in its metadata the task, its fingerprint, the regret by
-                                 client and the portrait
+    DIR/runs/<task>.parquet      the thinned trace; in its metadata the task, its fingerprint, that of the code, the
+                                 regret by client and the portrait
 
 Every file is written under another name first and then moved into place, so that a file which exists is complete,
 whenever the process may be stopped.
@@ -32,6 +32,7 @@ import pyarrow.parquet as pq
 from fedbandits.catalogue import ConfigError
 from fedbandits.engines import Run, Task
 from fedbandits.portrait import from_bytes, to_bytes
+from fedbandits.provenance import digest_of_code
 from fedbandits.trace import completed
 
 _KEY = b"fedbandits"
@@ -47,6 +48,7 @@ class Record:
     point: Mapping[str, Any]
     seed: int
     fingerprint: str
+    code: str
     run: Run
 
 
@@ -76,7 +78,9 @@ class Store:
             path.write_text(text + "\n", encoding="utf-8")
 
     def find(self, task: Task) -> Run | None:
-        """The stored result of `task`; None if there is none or it cannot be read, in which case a warning says so."""
+        """The stored result of `task`; None if there is none, with a warning if it cannot be read or comes from other
+        code than is here now.
+        """
         path = self._path(task)
         if not path.exists():
             return None
@@ -90,6 +94,11 @@ class Store:
                 f"out: {path} holds a result of other settings or another version; choose another directory, "
                 "or remove it"
             )
+        if record.code != code(task):
+            warnings.warn(
+                f"{self.directory} holds results of code that has changed since; running them again", stacklevel=2
+            )
+            return None
         return record.run
 
     def keep(self, task: Task, run: Run) -> None:
@@ -99,6 +108,7 @@ class Store:
             "point": plain(task.point),
             "seed": task.seed,
             "fingerprint": fingerprint(task),
+            "code": code(task),
             "seconds": run.seconds,
             "regret_by_client": base64.b64encode(run.regret_by_client.astype("<f8").tobytes()).decode(),
             "portrait": base64.b64encode(to_bytes(run.portrait)).decode(),
@@ -165,13 +175,19 @@ def read_record(path: Path) -> Record:
         portrait = from_bytes(base64.b64decode(about.get("portrait", "")))
         run = Run(completed(table.to_pandas()), regret, about["seconds"], portrait)
         point = {name: _unplain(value) for name, value in about["point"].items()}
-        return Record(about["label"], point, about["seed"], about["fingerprint"], run)
+        return Record(about["label"], point, about["seed"], about["fingerprint"], about.get("code", ""), run)
     except (OSError, ValueError, KeyError, TypeError, zipfile.BadZipFile, pa.ArrowException) as error:
         raise UnreadableError(f"{path} is corrupt or truncated ({type(error).__name__})") from None
 
 
+def code(task: Task) -> str:
+    """A digest of the code that the result of `task` depends on."""
+    parts = (task.algorithm, task.environment, task.network)
+    return digest_of_code(*(part for part in parts if part is not None))
+
+
 def fingerprint(task: Task) -> str:
-    """A digest of everything the result of `task` depends on."""
+    """A digest of everything the result of `task` depends on, apart from code."""
     from fedbandits import __version__
 
     basis = {

@@ -270,6 +270,11 @@ class EdgeList(_Sampled):
         "edge-list", "a sample of the graph in a file", "any file of u v lines"
     )
 
+    @property
+    def reads(self) -> tuple[Path, ...]:
+        """The file."""
+        return (Path(self.path),)
+
     def _links(self) -> sparse.csr_array:
         from fedbandits.data.graphs import read_links
 
