@@ -143,6 +143,14 @@ class Peers(Population, Protocol):
 
 
 @runtime_checkable
+class Urgent(Protocol):
+    """A population whose agents call by a trigger."""
+
+    def urgency(self) -> FloatArray:
+        """(n,) how close each agent is to calling: 0 after a conversation, 1 where its trigger fires."""
+
+
+@runtime_checkable
 class Confident(Protocol):
     """A population with confidence ellipsoids: agent i believes that ||theta_i - centre_i||_{V_i} <= width_i."""
 

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import re
 import socket
 import subprocess
 import sys
@@ -129,8 +130,10 @@ def kept(tmp_path: Path) -> Path:
 
 def test_status(kept: Path) -> None:
     code, out, _ = invoke("agent", "status", str(kept))
-    told = json.loads(out)
     assert code == 0
+    assert re.search(r"^awaiting +1 *$", out, re.MULTILINE)
+    assert re.search(r"^synchronised at +- *$", out, re.MULTILINE)
+    told = json.loads(invoke("agent", "status", str(kept), "--json")[1])
     assert (told["algorithm"], told["identity"], told["agents"]) == ("dislinucb", 1, 3)
     assert (told["decisions"], told["rewards"], told["awaiting"], told["synchronised_at"]) == (2, 1, 1, None)
 

@@ -564,15 +564,19 @@ def test_calling_and_synchronised_at(opened, clock):
     assert agent.synchronised_at == agent.status().synchronised_at == TIMES[3]
 
 
-def test_status_tells_the_level_where_the_algorithm_does(opened):
-    assert opened().status().level is None
-    assert opened().status().spent is None
-    agent = opened("clustered.db", fb.algorithms.HetoFedBandit(explore=0, threshold=5.0))
-    for i in range(3):
-        agent.reward(agent.decide(arms_of(i)).id, 1.0)
-    population = agent.settings.population()
-    population.load(agent.state())
-    assert agent.status().level == population.level()[0] > 0
+def test_status_tells_how_far_the_trigger_has_come(opened):
+    assert opened("alone.db", fb.algorithms.IndependentLinUCB()).status().level is None
+    assert opened("glm.db", ALGORITHMS["n-ons-glm"](), link="logistic").status().level is None
+    agent = opened("triggered.db", fb.algorithms.DisLinUCB(threshold=5.0))
+    assert agent.status().level == 0
+    levels = []
+    while not agent.calling():
+        agent.reward(agent.decide(arms_of(len(levels))).id, 1.0)
+        levels.append(agent.status().level)
+    assert levels == sorted(levels)
+    assert levels[-1] > 1 >= levels[-2]
+    agent.answer(letter(agent, "collect"), "c", 0)
+    assert agent.status().level == 0
 
 
 def test_status_tells_what_privacy_was_spent(opened):

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from flower_worlds import Deployed, Simulated, assert_same
+from flower_worlds import Deployed, Simulated, assert_same, open_agent
 
 import fedbandits as fb
 from conformance.subjects import STAR, home, talkative
+from fedbandits.deploy.flower.desk import Desk
 from fedbandits.deploy.flower.manners import Newcomer, hand_overs
 from fedbandits.deploy.flower.post import Letter
 from fedbandits.wire import Wire
@@ -234,3 +235,41 @@ def test_new_conversations_of_a_server_restored_from_a_backup_have_new_names(fed
         federation.live(step)
         federation.coordinator.step()
     assert first.isdisjoint({letter.conversation for _, letter, _ in federation.post.carried})
+
+
+@pytest.mark.parametrize("name", DEPLOYABLE)
+def test_a_new_agent_can_take_the_place_of_one_that_was_lost(name, tmp_path):
+    deployed = Deployed(tmp_path, talkative(name), home(name, clients=3), HORIZON)
+    for step in range(HORIZON // 2):
+        deployed.live(step)
+        deployed.coordinator.step()
+    talks = int(deployed.coordinator.ledger.conversations)
+    deployed.agents[1].close()
+    deployed.agents[1] = open_agent(tmp_path / "new.db", deployed.settings, 1)
+    deployed.post.desks[1] = Desk(deployed.agents[1])
+    deployed.post.carried.clear()
+    for step in range(HORIZON // 2, HORIZON):
+        deployed.live(step)
+        deployed.coordinator.step()
+    assert deployed.coordinator.ledger.conversations > talks > 0
+    assert deployed.book.rejections() == []
+    assert any(who == 1 for who, _, _ in deployed.post.carried)
+
+
+@pytest.mark.parametrize("name", ["dislinucb", "async-linucb", "central-linucb"])
+def test_nothing_is_counted_twice_when_a_new_agent_takes_the_place_of_one_that_was_lost(name, tmp_path):
+    """What the lost agent had not handed over is gone with it; everything else is there once."""
+    federation = Deployed(tmp_path, talkative(name), LINEAR, HORIZON)
+    for step in range(HORIZON // 2):
+        live_and_note(federation, step)
+        federation.coordinator.step()
+    lost = federation.agents[1].state()["models.fresh.gram"][0]
+    federation.agents[1] = open_agent(tmp_path / "new.db", federation.settings, 1)
+    federation.post.desks[1] = Desk(federation.agents[1])
+    for step in range(HORIZON // 2, HORIZON):
+        live_and_note(federation, step)
+        federation.coordinator.step()
+    gram, _ = observations(federation)
+    fresh = sum(agent.state()["models.fresh.gram"][0] for agent in federation.agents)
+    pool = federation.coordinator.server.state()["pool.gram"][0]
+    np.testing.assert_allclose(pool + fresh + lost, gram, rtol=1e-9, atol=1e-9)

@@ -98,9 +98,9 @@ class Reader:
             self.left.remove(command)
         return command
 
-    def type(self, beginning: str, on: Path, site: int = 0, **meaning: str) -> str:
+    def type(self, beginning: str, on: Path, site: int = 0, added: str = "", **meaning: str) -> str:
         """Run a command of the pages on a machine to its end; what it prints."""
-        command = self.here(self.find(beginning), site)
+        command = f"{self.here(self.find(beginning), site)} {added}"
         for name, value in meaning.items():
             command = command.replace(name, value)
         done = subprocess.run(
@@ -136,7 +136,7 @@ class Reader:
         return re.findall(r"(\d{12,}).*offline", self.type("flwr supernode ls", self.server))
 
     def status(self) -> dict:
-        return json.loads(self.type("fedbandits federation status", self.server))
+        return json.loads(self.type("fedbandits federation status", self.server, added="--json"))
 
     def words(self, name: str) -> str:
         return self.processes.last_words(name, 10_000)
@@ -151,7 +151,7 @@ class Reader:
     def everybody_is_there(self, since: float) -> bool:
         """Whether the server has rung since, and both answered."""
         status = self.status() if (self.server / "server.db").exists() else {}
-        ringing = status.get("seconds since the last ring")
+        ringing = status.get("seconds_since_ring")
         return ringing is not None and ringing < time.time() - since and status["present"] == 2
 
     def synchronise(self) -> None:
@@ -207,8 +207,9 @@ def from_the_simulator_to_three_machines(reader):
 
 
 def operations(reader):
-    agent = json.loads(reader.type("fedbandits agent status", reader.server))
-    assert agent["decisions"] == 201
+    assert re.search(r"present +2 *\n", reader.type("fedbandits federation status", reader.server))
+    assert re.search(r"decisions +201 *\n", reader.type("fedbandits agent status", reader.server))
+    agent = json.loads(reader.type("fedbandits agent status", reader.server, added="--json"))
     assert agent["synchronised_at"] is not None
 
     # backup
@@ -224,7 +225,7 @@ def operations(reader):
     # upgrade
     (run,) = set(re.findall(r"\b\d{12,}\b", reader.type("flwr ls", reader.server)))
     reader.type("flwr stop", reader.server, RUN_ID=run)
-    reader.until(lambda: reader.status()["seconds since the last ring"] > 20)
+    reader.until(lambda: reader.status()["seconds_since_ring"] > 20)
     began = time.time()
     reader.start_server()
     reader.until(lambda: reader.everybody_is_there(began))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sqlite3
 import ssl
 import stat
@@ -168,12 +167,13 @@ def test_what_operators_see(tmp_path, capsys):
         deployed.coordinator.step()
     deployed.book.admit(1, "key", 0)
     deployed.book.reject(2, LETTER, "too large")
-    operate.status(tmp_path)
-    told = json.loads(capsys.readouterr().out)
+    with pytest.raises(ConfigError, match=r"holds no server\.db"):
+        operate.status(tmp_path / "elsewhere")
+    told = operate.status(tmp_path)
     ledger = deployed.coordinator.ledger
     assert told["conversations"] == ledger.conversations > 0
     assert told["bytes"] == {"up": ledger.up.bytes, "down": ledger.down.bytes}
-    assert (told["present"], told["known"], told["last rejected"]) == (3, [1], "agent 2: too large")
+    assert (told["present"], told["known"], told["last_rejected"]) == (3, [1], "agent 2: too large")
     operate.release(tmp_path, 1)
     assert capsys.readouterr().out == "released\n"
     assert deployed.book.bound() == {}

@@ -304,6 +304,6 @@ def test_the_commands_of_the_documentation_do_what_it_says(tmp_path: Path) -> No
 
 def json_or_text(text: str) -> Any:
     try:
-        return json.loads(text)
+        return json.loads(text, parse_float=lambda number: round(float(number), 9))
     except ValueError:
         return text.strip()

@@ -11,6 +11,8 @@ from typing import Annotated
 
 import typer
 
+from fedbandits.cli.options import AsJson
+
 NAME = "agent"
 EXAMPLE = "Example: [bold]fedbandits agent serve --db agent.db --config agent.toml --token-file token[/bold]"
 
@@ -76,16 +78,17 @@ def serve(
 
 
 @app.command()
-def status(db: AgentFile) -> None:
-    """Print, as JSON, how an agent is getting on."""
-    from fedbandits.cli.console import print_json
+def status(db: AgentFile, as_json: AsJson = False) -> None:
+    """Show how an agent is getting on."""
+    from fedbandits.cli.console import print_facts
     from fedbandits.deploy.agent import Agent
 
     with _complaining(), Agent.open(db, warm=False) as opened:
         settings, found = opened.settings, dataclasses.asdict(opened.status())
         moment = found["synchronised_at"]
         told = {"algorithm": opened.algorithm.about.name, "identity": settings.identity, "agents": settings.agents}
-        print_json(told | found | {"synchronised_at": None if moment is None else moment.isoformat()})
+        facts = told | found | {"synchronised_at": None if moment is None else moment.isoformat()}
+    print_facts(facts, as_json=as_json)
 
 
 @app.command()

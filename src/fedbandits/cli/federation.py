@@ -83,9 +83,11 @@ def project() -> None:
 
 
 @app.command()
-def status(directory: Directory) -> None:
-    """Print, as JSON, how the server is getting on."""
-    _operate().status(directory)
+def status(directory: Directory, as_json: AsJson = False) -> None:
+    """Show how the server is getting on."""
+    from fedbandits.cli.console import print_facts
+
+    print_facts(_operate().status(directory), as_json=as_json)
 
 
 @app.command()

@@ -76,7 +76,7 @@ class Status:
     calling: bool
     """Whether the agent asks the server for a conversation."""
     level: float | None
-    """How far the trigger has come, where the algorithm tells."""
+    """How far the trigger has come, 1 being where the agent calls; None if its algorithm has no trigger."""
     spent: float | None
     """Epsilon of differential privacy spent so far; None if the algorithm is not private."""
 
@@ -322,7 +322,7 @@ class Agent:
                 letters=books.letters,
                 synchronised_at=_moment(books.synchronised_at),
                 calling=bool(population.calling()[0]),
-                level=_told_by(population, "level"),
+                level=_told_by(population, "urgency") if self.algorithm.about.says else None,
                 spent=_told_by(population, "spent"),
             )
 

@@ -79,20 +79,20 @@ def test_ucb_glm():
 @pytest.mark.parametrize("name", ["fedglb-ucb", "fedglb-newton"])
 def test_the_theorys_threshold(name, n, horizon, threshold):
     problem = replace(PROBLEM, agents=n, horizon=horizon)
-    fired = ALGORITHMS[name]().trigger(problem)
+    fired = ALGORITHMS[name]().trigger(problem).fired
     growth = np.array([threshold - 1e-4, threshold + 1e-4])
     np.testing.assert_array_equal(fired(np.ones(2), growth), [False, True])
     np.testing.assert_array_equal(fired(np.full(2, 4.0), growth / 4), [False, True])
 
 
 def test_equality_fires():
-    fired = ALGORITHMS["fedglb-ucb"](threshold=0.5).trigger(PROBLEM)
+    fired = ALGORITHMS["fedglb-ucb"](threshold=0.5).trigger(PROBLEM).fired
     assert fired(np.array([2.0]), np.array([0.25])).all()
 
 
 @pytest.mark.parametrize(("updates", "turns"), [(1, 200), (10, 20), (63, 4), (200, 1), (5000, 1)])
 @pytest.mark.parametrize("name", ["fedglb-ucb-1", "fedglb-ucb-2", "fedglb-ucb-3"])
 def test_a_schedule_counts_own_turns(name, updates, turns):
-    due = ALGORITHMS[name](updates=updates).trigger(PROBLEM)
+    due = ALGORITHMS[name](updates=updates).trigger(PROBLEM).fired
     counts = np.arange(1.0, 201.0)
     assert counts[due(counts, np.zeros(200))][0] == turns

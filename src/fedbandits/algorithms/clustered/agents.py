@@ -7,6 +7,7 @@ from typing import ClassVar
 import numpy as np
 
 from fedbandits.algorithms.linear.agents import COLLECT, LinearParameters, LinUCBAgents, told
+from fedbandits.algorithms.triggers import urgencies
 from fedbandits.arrays import BoolArray, FloatArray, IntArray, check_arms, check_finite
 from fedbandits.linalg.ridge import Statistics
 from fedbandits.protocol import Message, Problem
@@ -75,7 +76,7 @@ class ClusterAgents(LinUCBAgents):
         self.turns[who] += 1
 
     def level(self) -> FloatArray:
-        """(n,) how far each agent's trigger has come."""
+        """(n,) what each agent's alarm is held against: observations since its last service times their growth."""
         return self.models.fresh.count * self.models.growth
 
     def calling(self) -> BoolArray:
@@ -84,6 +85,11 @@ class ClusterAgents(LinUCBAgents):
         if not self.met.all():
             due = np.where(self.met, due, (self.turns >= self._explore) & (self.models.fresh.count > 0))
         return np.asarray(due)
+
+    def urgency(self) -> FloatArray:
+        """How far each agent's trigger, or before the first service its exploration, has come; see `Urgent`."""
+        exploring = urgencies(self.turns.astype(np.float64), self._explore)
+        return np.where(self.met, urgencies(self.level(), self.alarm), exploring)
 
     def answer(self, request: Message) -> Message | None:
         """What all clustered agents understand: asking for the level, setting the alarm."""

@@ -10,6 +10,7 @@ import numpy as np
 from fedbandits.algorithms.generalized.observations import Observations
 from fedbandits.algorithms.generalized.parameters import Constants, GLMParameters
 from fedbandits.algorithms.generalized.widths import global_part, local_part, offline
+from fedbandits.algorithms.triggers import Trigger
 from fedbandits.arrays import BoolArray, FloatArray, IntArray, check_arms, check_feedback, decided
 from fedbandits.linalg import kernels
 from fedbandits.linalg.links import means
@@ -33,8 +34,6 @@ MODEL = Utterance("model", "down", (matrix("gram"), vector("theta"), Field("coun
 
 BY_GRADIENTS = (COLLECT, NEW, ASK_GRADIENT, GRADIENT, MODEL)
 BY_CURVATURES = (COLLECT, NEW, ASK_CURVATURE, CURVATURE, MODEL)
-Trigger = Callable[[FloatArray, FloatArray], BoolArray]
-"""Observations since the last update (n,) and log-determinant growth (n,) -> who calls (n,)."""
 
 
 class GLMAgents(Stateful):
@@ -55,8 +54,11 @@ class GLMAgents(Stateful):
 
     def calling(self) -> BoolArray:
         """Whose trigger has fired."""
-        count, growth = self._progress()
-        return np.asarray(self._trigger(count, growth) & (count > 0))
+        return self._trigger.fired(*self._progress())
+
+    def urgency(self) -> FloatArray:
+        """How far each agent's trigger has come; see `Urgent`."""
+        return self._trigger.urgency(*self._progress())
 
     def answer(self, request: Message) -> Message | None:
         """Hand over what is new, evaluate the loss, or take in a global update."""
@@ -76,6 +78,7 @@ class GLMAgents(Stateful):
         return None
 
     def _progress(self) -> tuple[FloatArray, FloatArray]:
+        """Observations since the last update (n,), and by how much the log-determinant has grown since (n,)."""
         raise NotImplementedError
 
     def _hand_over(self, who: IntArray) -> dict[str, FloatArray]:

@@ -13,13 +13,13 @@ from fedbandits.algorithms.generalized.agents import (
     BY_GRADIENTS,
     CentredAgents,
     NewtonAgents,
-    Trigger,
 )
 from fedbandits.algorithms.generalized.optimise import Momentum, accelerated, newton
 from fedbandits.algorithms.generalized.parameters import GLMParameters
 from fedbandits.algorithms.generalized.servers import GlobalUpdateServer, Minimisation
 from fedbandits.algorithms.generalized.widths import offline
-from fedbandits.arrays import BoolArray, FloatArray
+from fedbandits.algorithms.triggers import Trigger
+from fedbandits.arrays import FloatArray
 from fedbandits.catalogue import About
 from fedbandits.protocol import Problem
 from fedbandits.streams import Streams
@@ -74,11 +74,7 @@ class EventTriggered(GLMParameters):
             threshold = horizon / (n * problem.dim * np.log(max(n * horizon, 2)))
         else:
             threshold = float(self.threshold)
-
-        def fired(count: FloatArray, growth: FloatArray) -> BoolArray:
-            return np.asarray(count * growth >= threshold)
-
-        return fired
+        return Trigger(lambda count, growth: count * growth, threshold)
 
 
 @dataclass(frozen=True, kw_only=True, config=ConfigDict(extra="forbid"))
@@ -93,12 +89,7 @@ class Scheduled(GLMParameters):
 
     def trigger(self, problem: Problem) -> Trigger:
         """Who calls: whoever has had T/B turns since the last update."""
-        turns = max(1.0, problem.horizon / self.updates)
-
-        def due(count: FloatArray, growth: FloatArray) -> BoolArray:
-            return np.asarray(count >= turns)
-
-        return due
+        return Trigger(lambda count, growth: count, max(1.0, problem.horizon / self.updates))
 
 
 @dataclass(frozen=True, kw_only=True, config=ConfigDict(extra="forbid"))

@@ -146,8 +146,11 @@ class OnlineNewtonAgents(Stateful):
 
     def calling(self) -> BoolArray:
         """Who has had its share of turns since the last update."""
-        count = self.models.fresh.count
-        return np.asarray(self._trigger(count, self.models.growth) & (count > 0))
+        return self._trigger.fired(self.models.fresh.count, self.models.growth)
+
+    def urgency(self) -> FloatArray:
+        """How far each agent's trigger has come; see `Urgent`."""
+        return self._trigger.urgency(self.models.fresh.count, self.models.growth)
 
     def answer(self, request: Message) -> Message | None:
         """Hand over the epoch, or take in the common state."""

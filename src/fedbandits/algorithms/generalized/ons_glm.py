@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import math
 from typing import ClassVar
 
-import numpy as np
 from pydantic import ConfigDict
 from pydantic.dataclasses import dataclass
 
 from fedbandits.algorithms.generalized.agents import NewtonAgents
 from fedbandits.algorithms.generalized.parameters import Constants, GLMParameters
 from fedbandits.algorithms.generalized.widths import online
-from fedbandits.arrays import BoolArray, FloatArray, IntArray
+from fedbandits.algorithms.triggers import Trigger
+from fedbandits.arrays import FloatArray, IntArray
 from fedbandits.catalogue import About
 from fedbandits.protocol import Problem
 from fedbandits.streams import Streams
@@ -41,7 +42,7 @@ class NOnsGLM(GLMParameters):
 
     def agents(self, problem: Problem, n: int, rng: Streams) -> OnlineAgents:
         """n agents that never call."""
-        return OnlineAgents(self, problem, n, _never)
+        return OnlineAgents(self, problem, n, Trigger(lambda count, growth: count, math.inf))
 
     def server(self, problem: Problem, n: int) -> None:
         """Nobody to talk to."""
@@ -60,7 +61,3 @@ class OnlineAgents(NewtonAgents):
 
     def _beta(self, who: IntArray) -> FloatArray:
         return online(self._s, self.regret[who])
-
-
-def _never(count: FloatArray, growth: FloatArray) -> BoolArray:
-    return np.zeros(len(count), dtype=np.bool_)

@@ -15,6 +15,7 @@ from fedbandits.algorithms.generalized.observations import Observations
 from fedbandits.algorithms.generalized.parameters import GLMParameters
 from fedbandits.algorithms.generalized.servers import GlobalUpdateServer
 from fedbandits.algorithms.generalized.widths import ucb_glm
+from fedbandits.algorithms.triggers import Trigger
 from fedbandits.arrays import FloatArray, IntArray, check_arms, check_feedback, decided
 from fedbandits.catalogue import About
 from fedbandits.linalg import kernels
@@ -72,7 +73,7 @@ class OneUCBGLM(UCBGLMParameters):
             self.constants(problem),
             problem,
             n,
-            lambda count, growth: count > 0,
+            Trigger(lambda count, growth: count, 1.0),
             ridge=self.ridge,
             width=lambda count: np.full(len(count), alpha),
         )

@@ -16,7 +16,8 @@ from fedbandits.algorithms.linear.agents import (
     LinUCBAgents,
     told,
 )
-from fedbandits.arrays import BoolArray, IntArray
+from fedbandits.algorithms.triggers import urgencies
+from fedbandits.arrays import BoolArray, FloatArray, IntArray
 from fedbandits.catalogue import About
 from fedbandits.linalg import kernels
 from fedbandits.linalg.ridge import Statistics
@@ -80,6 +81,10 @@ class AsyncLinUCBAgents(LinUCBAgents):
     def calling(self) -> BoolArray:
         """Whose fresh data raise det V by more than gamma_up."""
         return np.asarray(self.models.growth > self._threshold)
+
+    def urgency(self) -> FloatArray:
+        """How far each agent's trigger has come; see `Urgent`."""
+        return urgencies(self.models.growth, self._threshold)
 
 
 class AsyncServer(Stateful):

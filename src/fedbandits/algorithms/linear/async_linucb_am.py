@@ -10,6 +10,7 @@ from pydantic.dataclasses import dataclass
 
 from fedbandits.algorithms.linear.agents import COLLECT, told
 from fedbandits.algorithms.linear.async_linucb import AsyncParameters, AsyncServer
+from fedbandits.algorithms.triggers import urgencies
 from fedbandits.arrays import (
     BoolArray,
     FloatArray,
@@ -132,6 +133,10 @@ class AsyncLinUCBAMAgents(Stateful):
     def calling(self) -> BoolArray:
         """Whose fresh data raise the shared block's determinant by more than gamma_up."""
         return np.asarray(self.common.growth > self._threshold)
+
+    def urgency(self) -> FloatArray:
+        """How far each agent's trigger has come; see `Urgent`."""
+        return urgencies(self.common.growth, self._threshold)
 
     def answer(self, request: Message) -> Message | None:
         """Hand over the shared block's news, or take in others'."""

@@ -9,7 +9,7 @@ from pydantic.dataclasses import dataclass
 
 from fedbandits.algorithms.linear.agents import COLLECT, FRESH, POOL, LinearParameters, LinUCBAgents
 from fedbandits.algorithms.linear.servers import PoolServer
-from fedbandits.arrays import BoolArray
+from fedbandits.arrays import BoolArray, FloatArray
 from fedbandits.catalogue import About
 from fedbandits.protocol import Problem
 from fedbandits.streams import Streams
@@ -51,3 +51,7 @@ class CentralLinUCBAgents(LinUCBAgents):
     def calling(self) -> BoolArray:
         """Who has observed something since the last upload."""
         return self.models.fresh.count > 0
+
+    def urgency(self) -> FloatArray:
+        """How far each agent's trigger has come; see `Urgent`."""
+        return self.models.fresh.count.copy()

@@ -10,7 +10,8 @@ from pydantic.dataclasses import dataclass
 
 from fedbandits.algorithms.linear.agents import COLLECT, FRESH, POOL, LinearParameters, LinUCBAgents
 from fedbandits.algorithms.linear.servers import PoolServer
-from fedbandits.arrays import BoolArray
+from fedbandits.algorithms.triggers import urgencies
+from fedbandits.arrays import BoolArray, FloatArray
 from fedbandits.catalogue import About
 from fedbandits.protocol import Problem
 from fedbandits.streams import Streams
@@ -78,4 +79,11 @@ class DisLinUCBAgents(LinUCBAgents):
 
     def calling(self) -> BoolArray:
         """Whose observations since the last synchronisation times log-determinant growth exceed D."""
-        return self.models.fresh.count * self.models.growth > self._threshold
+        return self._level() > self._threshold
+
+    def urgency(self) -> FloatArray:
+        """How far each agent's trigger has come; see `Urgent`."""
+        return urgencies(self._level(), self._threshold)
+
+    def _level(self) -> FloatArray:
+        return self.models.fresh.count * self.models.growth

@@ -16,6 +16,7 @@ from fedbandits.algorithms.linear.agents import (
     told,
 )
 from fedbandits.algorithms.linear.servers import PoolServer
+from fedbandits.algorithms.triggers import urgencies
 from fedbandits.arrays import BoolArray, FloatArray, IntArray, check_arms, check_feedback, decided
 from fedbandits.catalogue import About
 from fedbandits.linalg import kernels
@@ -128,6 +129,10 @@ class FedLinUCBAgents(Stateful):
         """Whose fresh data would raise det V by more than the factor 1 + a."""
         grown = self.ahead_logdet - self.logdet > self._threshold
         return np.asarray(grown & (self.fresh.count > 0))
+
+    def urgency(self) -> FloatArray:
+        """How far each agent's trigger has come; see `Urgent`."""
+        return urgencies(self.ahead_logdet - self.logdet, self._threshold)
 
     def answer(self, request: Message) -> Message | None:
         """Hand over the fresh data, or act on the pool from now on."""

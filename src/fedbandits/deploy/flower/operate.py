@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import time
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
+from fedbandits.catalogue import ConfigError
 from fedbandits.deploy.agent import Agent
 from fedbandits.deploy.flower.book import BOOK, Book
 from fedbandits.ledger import Ledger
@@ -40,29 +41,31 @@ def project() -> None:
     print(Path(__file__).parent / "project")
 
 
-def status(directory: Path) -> None:
-    """Print, as JSON, how the server in `directory` is getting on."""
+def status(directory: Path) -> dict[str, Any]:
+    """How the server in `directory` is getting on."""
+    if not (directory / BOOK).exists():
+        raise ConfigError(f"{directory} holds no {BOOK}: no server has begun to serve there")
     with Book(directory / BOOK) as book:
         ledger = Ledger()
         saved = book.parts()
         if saved:
             ledger.load(saved["ledger"])
         rejections = book.rejections()
-        told = {
-            "seconds since the last ring": _since(book.fact("rang_at")),
-            "seconds since the last conversation": _since(book.fact("spoke_at")),
+        return {
+            "seconds_since_ring": _since(book.fact("rang_at")),
+            "seconds_since_conversation": _since(book.fact("spoke_at")),
             "present": int(book.fact("present")),
             "known": sorted(book.bound()),
             "conversations": int(ledger.conversations),
             "messages": {"up": ledger.up.messages, "down": ledger.down.messages},
             "bytes": {"up": ledger.up.bytes, "down": ledger.down.bytes},
+            "resent": int(book.fact("resent")),
             "underway": None if (cut := book.cut()) is None else cut.conversation,
-            "not yet delivered": {who: len(letters) for who, letters in book.undelivered().items()},
-            "owe an answer": sorted(book.owed()),
+            "undelivered": {f"agent {who}": len(letters) for who, letters in book.undelivered().items()},
+            "owing": sorted(book.owed()),
             "rejected": len(rejections),
-            "last rejected": None if not rejections else f"agent {rejections[-1].identity}: {rejections[-1].why}",
+            "last_rejected": None if not rejections else f"agent {rejections[-1].identity}: {rejections[-1].why}",
         }
-    print(json.dumps(told, indent=2))
 
 
 def release(directory: Path, identity: int) -> None:

@@ -125,7 +125,7 @@ class State(BaseModel):
     letters: int = Field(description="Letters of a server that were answered.")
     synchronised_at: datetime | None = Field(description="When the server last spoke with this agent.")
     calling: bool = Field(description="Whether the agent asks the server for a conversation.")
-    level: float | None = Field(description="How far the trigger has come, where the algorithm tells.")
+    level: float | None = Field(description="How far the trigger has come: at 1 the agent calls; null if it has none.")
     spent: float | None = Field(description="Epsilon of differential privacy spent; null if the agent is not private.")
 
 
