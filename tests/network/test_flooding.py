@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from conformance.flood import TOLD, Flood, Script
 from conformance.subjects import same
+from fedbandits.catalogue import ConfigError
 from fedbandits.ledger import Ledger
 from fedbandits.network.closed_form import ClosedForm
 from fedbandits.network.contract import Faults
@@ -309,3 +310,8 @@ class TestDoor:
         with pytest.raises(ValueError, match=r"snapshot|needs one row"):
             relay.load(broken)
         assert same(relay.state(), before)
+
+
+def test_messages_that_would_live_too_long_are_refused():
+    with pytest.raises(ConfigError, match="lower ttl or delay_max"):
+        flooding(nx.path_graph(2), 2, Faults(delay=1.0, delay_max=40_000))

@@ -27,6 +27,7 @@ import networkx as nx
 import numpy as np
 
 from fedbandits.arrays import Array, BoolArray, FloatArray, IntArray, State, check_state
+from fedbandits.catalogue import ConfigError
 from fedbandits.ledger import Ledger
 from fedbandits.linalg.jit import jit
 from fedbandits.network.contract import Faults
@@ -37,6 +38,8 @@ from fedbandits.network.letters import check_alike, form_of, in_order, sealed, s
 from fedbandits.protocol import Inbox, Message, Peers
 from fedbandits.wire import Wire
 
+_MOST_TABLED = 4096
+_NEVER = np.iinfo(np.uint16).max
 PATIENCE = 32
 """For how many extra rounds messages are kept where agents may be out of reach."""
 
@@ -47,6 +50,10 @@ class Flooding:
     Messages live on *pages*, one for each round in which they may have been said, used in turn; a message's *slot* is
     its page and origin. For each slot there is a *seat* for every agent within reach of the origin, which says whether
     that agent has read the message. Memory is pages times pairs of agents within `ttl` hops, and the copies under way.
+
+    Of the many copies that reach an agent one is read. Those that cannot be it are counted, and followed no further:
+    copies sent in the same round, to arrive in the same round, of which another one has more life left or a sender
+    with a lower number; and, where nobody is ever absent, those that arrive after another one.
     """
 
     def __init__(
@@ -72,11 +79,19 @@ class Flooding:
         self._last_age = (ttl - 1) * (1 + longest) + (PATIENCE if absences else 0)
         """Beyond it nobody forwards a message; without absences no message is ever forwarded as late."""
         self._pages = max(1, self._last_age + longest + 1)
+        if self._pages > _NEVER:
+            raise ConfigError(
+                f"network: messages would live for {self._pages} rounds, more than {_NEVER}; lower ttl or delay_max"
+            )
         self._corruption = Corruption(faults, self._fate, n, arms, wire)
         self._born = np.full(self._pages, -1, dtype=np.int64)
         """The round whose messages are on each page."""
+        self._absences = absences
         self._read = np.zeros((self._pages, len(self._ground.within)), dtype=np.bool_)
         """For each page and seat: whether the message was read there."""
+        self._expected = np.full((2, self._read.size), _NEVER, dtype=np.uint16)
+        """For each page and seat: when the first copy on its way there arrives, and when the last such was sent, in
+        rounds since the message was said."""
         self._posted: Message | None = None
         """The messages of all slots, as they left their origins; None before anybody has spoken."""
         self._desks = _Copies.none()
@@ -137,9 +152,14 @@ class Flooding:
         check_state(left, {"born": self._born, "read": np.packbits(self._read)})
         self._corruption.load({name.removeprefix("corruption."): array for name, array in remembered.items()})
         self._posted, self._desks = posted, desks
-        self._due = {int(due): [under_way.take(rounds == due)] for due in np.unique(rounds)}
+        self._due = {}
+        for due in np.unique(rounds):
+            batch = under_way.take(rounds == due)
+            self._due[int(due)] = [batch.take(self._by_precedence(batch.life, batch.sender))]
         self._born = left["born"]
         self._read = np.unpackbits(left["read"], count=self._read.size).reshape(self._read.shape).astype(np.bool_)
+        self._expected[:] = _NEVER
+        np.minimum.at(self._expected[0], under_way.seat, rounds - self._born[under_way.slot // self._n])
 
     def _check(self, copies: _Copies, posted: Message | None) -> None:
         """Raise unless a snapshot's copies are of messages that exist, and at places that do."""
@@ -166,6 +186,7 @@ class Flooding:
         self._born[page] = step
         self._read[page] = False
         self._read[page, self._ground.home[said.who]] = True
+        self._expected.reshape(2, *self._read.shape)[:, page] = _NEVER
         leaving = self._corruption.at_source(said, step)
         slot = page * self._n + said.who
         for name, array in leaving.arrays.items():
@@ -194,14 +215,24 @@ class Flooding:
         """Send everything on the desks of those who are there over all their links."""
         free = there[self._desks.at]
         sent, self._desks = self._desks.take(free), self._desks.take(~free)
+        sent = sent.take(self._by_precedence(sent.life, sent.at))
         links = int((self._ground.link_starts[sent.at + 1] - self._ground.link_starts[sent.at]).sum())
         if self._posted is None or links == 0:
             return
         form = Message(self._posted.kind, sent.at[:1], {name: a[:1] for name, a in self._posted.arrays.items()})
         self._ledger.record(form, "peer", self._wire, copies=links)
-        parent, to, seat, delay = (np.empty(links, dtype=np.int64) for _ in range(4))
-        count = _transmit(self._ground, self._fate, self._born, self._read, sent.slot, sent.at, parent, to, seat, delay)
-        parent, to, seat, delay = parent[:count], to[:count], seat[:count], delay[:count]
+        parent, to, seat, delay = _transmit(
+            self._ground,
+            self._fate,
+            self._born,
+            self._read.reshape(-1),
+            self._expected,
+            sent.slot,
+            sent.at,
+            step,
+            self._absences,
+            links,
+        )
         slot, sender = sent.slot[parent], sent.at[parent]
         numbers = sent.numbers[parent]
         if self._corruption.in_transit:
@@ -209,6 +240,9 @@ class Flooding:
             arm = self._posted.arrays[ARM][slot] if ARM in self._posted.arrays else None
             numbers = self._corruption.on_the_way(numbers, arm, origin, self._born[page], sender, to)
         copies = _Copies(slot, to, sender, sent.life[parent] - 1, seat, numbers)
+        if not len(self._fate.tails):
+            self._due.setdefault(step, []).append(copies)
+            return
         order, starts = in_order(delay, self._pages), starts_of(delay, self._pages)
         for wait in np.flatnonzero(np.diff(starts)):
             batch = copies.take(order[starts[wait] : starts[wait + 1]])
@@ -216,31 +250,37 @@ class Flooding:
 
     def _deliver(self, peers: Peers, step: int, there: BoolArray) -> None:
         """Let those who are there read what arrives and is new to them."""
-        arrived = _Copies.joined(self._due.pop(step, []))
-        order = in_order(arrived.sender, self._n)
-        order = order[in_order(self._ttl - arrived.life[order], self._ttl + 1)]
-        new = arrived.take(_first_copies(order, arrived.seat, arrived.at, there, self._read.reshape(-1)))
+        batches = self._due.pop(step, [])
+        arrived = _Copies.joined(batches)
+        # what was sent in one round is in this order already
+        order = np.arange(len(arrived.at)) if len(batches) < 2 else self._by_precedence(arrived.life, arrived.sender)
+        first = _first_copies(order, arrived.seat, arrived.at, there, self._read.reshape(-1))
+        new = arrived if len(batches) < 2 and len(first) == len(order) else arrived.take(first)
         if self._posted is not None and len(new.slot):
             self._desks = _Copies.joined([self._desks, new.take(new.life > 0)])
             peers.hear(self._inbox(self._posted, new, step))
+
+    def _by_precedence(self, life: IntArray, sender: IntArray) -> IntArray:
+        """The order in which copies that arrive together count: most life left first, then by number of the sender."""
+        order = in_order(sender, self._n)
+        return order[in_order(self._ttl - life[order], self._ttl + 1)]
 
     def _inbox(self, posted: Message, new: _Copies, step: int) -> Inbox:
         page, origin = np.divmod(new.slot, self._n)
         order = in_order(origin, self._n)
         order = order[in_order((step - self._born[page])[order], self._pages)]
         by_receiver = in_order(new.at[order], self._n)
-        letters = new.take(order[by_receiver])
+        slots, letters = new.slot[order], order[by_receiver]
         if self._corruption.in_transit:
-            rows, row = letters.slot, np.arange(len(letters.slot))
+            rows, row = slots[by_receiver], np.arange(len(slots))
         else:
-            slots = new.slot[order]
             first = np.concatenate([[True], slots[1:] != slots[:-1]])
             rows, row = slots[first], (np.cumsum(first) - 1)[by_receiver]
         arrays = {name: array[rows] for name, array in posted.arrays.items()}
         if self._corruption.in_transit:
-            arrays = self._corruption.rewritten(posted.kind, arrays, letters.numbers)
+            arrays = self._corruption.rewritten(posted.kind, arrays, new.numbers[letters])
         page, origin = np.divmod(rows, self._n)
-        return Inbox(Message(posted.kind, origin, arrays), self._born[page], sealed(letters.at), sealed(row))
+        return Inbox(Message(posted.kind, origin, arrays), self._born[page], sealed(new.at[letters]), sealed(row))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -282,6 +322,8 @@ class _Copies:
         return {prefix + name: getattr(self, name).copy() for name in _COLUMNS}
 
     def take(self, index: IntArray | BoolArray) -> _Copies:
+        if index.dtype == np.bool_ and index.all():
+            return self
         return _Copies(*(getattr(self, name)[index] for name in _COLUMNS))
 
 
@@ -300,6 +342,9 @@ class _Ground(NamedTuple):
     within_starts: IntArray
     within: IntArray
     home: IntArray
+    places: Array
+    """(n, n) the place of each agent among those within reach of each origin, if there are few enough agents for such a
+    table; otherwise (0, 0), and places are searched for."""
 
 
 def _ground(network: nx.Graph[int], ttl: int) -> _Ground:
@@ -310,13 +355,25 @@ def _ground(network: nx.Graph[int], ttl: int) -> _Ground:
     origin, to = (np.concatenate([getattr(one, end) for one in pairs]) for end in ("origin", "to"))
     order = in_order(to, n)
     order = order[in_order(origin[order], n)]
-    home = np.flatnonzero(origin[order] == to[order])
-    return _Ground(links.indptr.astype(np.int64), links.indices.astype(np.int64), starts_of(origin, n), to[order], home)
+    origin, to = origin[order], to[order]
+    places = np.zeros((n, n) if n <= _MOST_TABLED else (0, 0), dtype=np.int32)
+    if n <= _MOST_TABLED:
+        places[origin, to] = np.arange(len(to))
+    return _Ground(
+        link_starts=links.indptr.astype(np.int64),
+        links=links.indices.astype(np.int64),
+        within_starts=starts_of(origin, n),
+        within=to,
+        home=np.flatnonzero(origin == to),
+        places=places,
+    )
 
 
 @jit
 def _place(ground: _Ground, origin: int, agent: int) -> int:
-    """The place of `agent` among those within reach of `origin`, by bisection."""
+    """The place of `agent` among those within reach of `origin`, from the table or by bisection."""
+    if len(ground.places):
+        return int(ground.places[origin, agent])
     low = int(ground.within_starts[origin])
     high = int(ground.within_starts[origin + 1]) - 1
     while low < high:
@@ -334,29 +391,51 @@ def _transmit(
     fate: Fate,
     born: IntArray,
     read: BoolArray,
+    expected: Array,
     slot: IntArray,
     at: IntArray,
-    parent: IntArray,
-    to: IntArray,
-    seat: IntArray,
-    delay: IntArray,
-) -> int:
-    """Fill in the copies that are not lost and whose receiver has not read the message yet; how many they are."""
-    n = len(ground.home)
+    step: int,
+    absences: bool,
+    links: int,
+) -> IntArray:
+    """(4, c) Send copies, given by precedence, over all their `links`. Of those that may be read: the index of what was
+    sent, to whom, the seat there, and by how many rounds it is delayed.
+    """
+    n, seats = len(ground.home), len(ground.within)
+    sent = np.empty((4, links), np.int64)
     count = 0
+    # whether a copy that need not be read if it arrives at once need not be read later either
+    early = not absences or len(fate.tails) == 0
     for e in range(len(slot)):
         page, origin = slot[e] // n, slot[e] % n
+        age = step - born[page]
         for link in range(ground.link_starts[at[e]], ground.link_starts[at[e] + 1]):
             receiver = ground.links[link]
-            place = _place(ground, origin, receiver)
-            if read[page, place] or lost(fate, origin, born[page], at[e], receiver):
+            there = page * seats + _place(ground, origin, receiver)
+            # first what is cheap: to draw a fate takes longest
+            if read[there] or (early and _is_behind(expected, there, age, age, absences)):
                 continue
-            parent[count] = e
-            to[count] = receiver
-            seat[count] = page * read.shape[1] + place
-            delay[count] = delayed(fate, origin, born[page], at[e], receiver)
+            if lost(fate, origin, born[page], at[e], receiver):
+                continue
+            wait = delayed(fate, origin, born[page], at[e], receiver)
+            if (wait > 0 or not early) and _is_behind(expected, there, age + wait, age, absences):
+                continue
+            if age + wait <= expected[0, there]:
+                expected[0, there] = age + wait
+                expected[1, there] = age
+            sent[0, count] = e
+            sent[1, count] = receiver
+            sent[2, count] = there
+            sent[3, count] = wait
             count += 1
-    return count
+    return sent[:, :count]
+
+
+@jit
+def _is_behind(expected: Array, there: int, arriving: int, age: int, absences: bool) -> bool:
+    """Whether a copy of a message of some `age` need not be read, since another one is on its way there."""
+    first = expected[0, there]
+    return (arriving == first and expected[1, there] == age) or (arriving > first and not absences)
 
 
 @jit
