@@ -99,6 +99,22 @@ def test_equals_the_simulation(name, tmp_path):
         assert run.federation.book.rejections() == []
 
 
+def test_flowers_own_node_serves_the_same_application(tmp_path):
+    """It starts a process for every message: slower, and with the same result."""
+    patience = Patience(ring=60.0, answer=90.0, everybody=None, repeat=90.0)
+    with Run(tmp_path, DISLINUCB, LINEAR, 4, patience=patience) as run:
+        run.federation.processes.stop("node-1")
+        own = str(Path(sys.executable).with_name("flower-supernode"))
+        run.federation.start_node(1, name="flowers-own", program=[own])
+        wait_for(lambda: "SuperNode ID" in run.federation.processes.last_words("flowers-own", 1000), 90.0)
+        step = 0
+        while run.talks == 0:
+            run.step(step)
+            step += 1
+        run.assert_equal()
+        assert run.agents[1].status().letters == 2
+
+
 def started(path: Path) -> list[int]:
     """The processes that know of a directory by their command lines."""
     found = []

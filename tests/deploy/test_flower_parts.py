@@ -146,6 +146,30 @@ def test_programs_are_stopped_with_what_has_left_their_group(tmp_path):
     assert not processes.alive("parent")
 
 
+POLITE = """
+import signal, sys, time
+def leave(*_):
+    print("told", flush=True)
+    time.sleep(0.5)
+    print("gone in good order", flush=True)
+    sys.exit()
+signal.signal(signal.SIGTERM, leave)
+print("started", flush=True)
+time.sleep(60)
+"""
+
+
+def test_programs_are_told_once_and_may_end_in_good_order(tmp_path):
+    processes = Processes("test", {}, tmp_path)
+    processes.start("polite", [sys.executable, "-c", POLITE])
+    until = time.monotonic() + 20
+    while "started" not in processes.last_words("polite"):
+        assert time.monotonic() < until
+        time.sleep(0.02)
+    processes.stop("polite")
+    assert processes.last_words("polite").splitlines() == ["started", "told", "gone in good order"]
+
+
 def test_traffic_is_what_the_simulation_sees(tmp_path):
     environment = fb.environments.Linear(clients=3, dim=3, arms=5)
     deployed = Deployed(tmp_path, SETTINGS.algorithm, environment, 20)

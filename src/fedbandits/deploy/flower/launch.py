@@ -148,13 +148,16 @@ class Federation:
         *,
         key: Path | None = None,
         name: str | None = None,
-        program: Sequence[str] = ("-m", "fedbandits.deploy.flower.node"),
+        program: Sequence[str] | None = None,
     ) -> None:
-        """The node of an agent; use another `key`, or a `program` that misbehaves, to see it refused."""
+        """The node of an agent. With another `key` it is refused; `program`, what Python runs, may be another node than
+        the resident one.
+        """
+        resident = ("-m", "fedbandits.deploy.flower.node", "--poll", str(self._poll))
         self.processes.start(
             name or f"node-{identity}",
             [
-                *(sys.executable, *program, "--poll", str(self._poll)),
+                *(sys.executable, *(program or resident)),
                 *("--superlink", f"{LOOPBACK}:{self.port}"),
                 *("--root-certificates", str(self.directory / "tls" / "ca.crt")),
                 *("--auth-supernode-private-key", str(key or self.key_path(identity))),

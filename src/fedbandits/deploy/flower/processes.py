@@ -13,6 +13,8 @@ from contextlib import suppress
 from pathlib import Path
 
 _MARK = "FEDBANDITS_FEDERATION"
+_PROCESSES = Path("/proc")
+"""Where Linux tells of all processes; elsewhere only the groups of the programs themselves can be told."""
 _SET_DEATH_SIGNAL = 1
 _GRACE_SECONDS = 5.0
 
@@ -89,9 +91,10 @@ class Processes:
         os.kill(pid, signal.SIGKILL)
 
     def _signal(self, name: str, number: signal.Signals) -> None:
-        process = self._running.get(name)
-        if process is not None and process.poll() is None:
-            with suppress(ProcessLookupError):
+        """Tell a program's processes, each once: a second signal would cut short how they end on the first."""
+        if not _PROCESSES.exists():
+            process = self._running.get(name)
+            if process is not None and process.poll() is None:
                 os.killpg(process.pid, number)
         for pid in self._survivors(name):
             with suppress(ProcessLookupError):
@@ -104,7 +107,7 @@ class Processes:
             process.poll()  # one that has ended is not a survivor
         wanted = f"{_MARK}={self._mark_of(name)}".encode()
         found = []
-        for entry in Path("/proc").glob("[0-9]*/environ"):
+        for entry in _PROCESSES.glob("[0-9]*/environ"):
             with suppress(OSError):
                 if wanted in entry.read_bytes().split(b"\0"):
                     found.append(int(entry.parent.name))
