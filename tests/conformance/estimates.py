@@ -149,7 +149,7 @@ def _own_since(agents: Any, agent: int) -> tuple[FloatArray, FloatArray]:
     """The raw observations of an agent since it was last told anything."""
     end = int(agents.data.count[agent])
     own = slice(end - int(agents.models.fresh.count[agent]), end)
-    return agents.data.arms[agent, own], agents.data.rewards[agent, own]
+    return agents.data.arms[agent, :, own].T, agents.data.rewards[agent, own]
 
 
 def _steps_after_the_download(agents: NewtonAgents, algorithm: Any, problem: Problem, heard: Downloads) -> Indices:

@@ -17,7 +17,13 @@ def jit(function: F) -> F:
     may assume that NaN or infinity cannot occur. Kernels work agent by agent in a fixed order,
     hence a population of n and n populations of one give the same bits.
     """
-    compiled = numba.njit(cache=True, nogil=True, error_model="numpy", fastmath={"reassoc", "contract", "nsz"})(
-        function
-    )
-    return cast(F, compiled)
+    return _compiled(function, fastmath={"reassoc", "contract", "nsz"})
+
+
+def jit_exactly(function: F) -> F:
+    """As `jit`, but every operation is done as it is written: for code that relies on rounding."""
+    return _compiled(function, fastmath=False)
+
+
+def _compiled(function: F, **options: Any) -> F:
+    return cast(F, numba.njit(cache=True, nogil=True, error_model="numpy", **options)(function))

@@ -10,12 +10,15 @@ import numpy as np
 from fedbandits.arrays import Array, FloatArray, IntArray
 from fedbandits.linalg import kernels
 from fedbandits.linalg.jit import jit
-from fedbandits.linalg.links import Link, cumulant, mean, slope
+from fedbandits.linalg.links import Link, cumulant, mean, slope, to_means
 from fedbandits.state import Stateful
+
+_BLOCK = 256
+"""Observations that are gone over together: few enough to stay in the fastest cache."""
 
 
 class Observations(Stateful):
-    """Raw data of n agents: `arms` (n, capacity, d), `rewards` (n, capacity), `count` (n,), `given` (n,).
+    """Raw data of n agents: `arms` (n, d, capacity), `rewards` (n, capacity), `count` (n,), `given` (n,).
 
     Capacity is doubled when an agent has filled it. The first `given` observations are those that the server has been
     told of: what an update of everybody's estimate is about, however long it takes and whatever is observed meanwhile.
@@ -25,7 +28,7 @@ class Observations(Stateful):
     resizes: ClassVar[frozenset[str]] = frozenset({"arms", "rewards"})
 
     def __init__(self, n: int, dim: int, capacity: int) -> None:
-        self.arms = np.zeros((n, max(capacity, 1), dim))
+        self.arms = np.zeros((n, dim, max(capacity, 1)))
         self.rewards = np.zeros((n, max(capacity, 1)))
         self.count = np.zeros(n, dtype=np.int64)
         self.given = np.zeros(n, dtype=np.int64)
@@ -34,19 +37,19 @@ class Observations(Stateful):
         """Keep one observation for each of `who`; returns the chosen arms (w, d)."""
         chosen = kernels.chosen(kernels.as_lanes(arms), picks)
         if len(who) and self.count[who].max() >= self.rewards.shape[1]:
-            self.arms = np.concatenate([self.arms, np.zeros_like(self.arms)], axis=1)
+            self.arms = np.concatenate([self.arms, np.zeros_like(self.arms)], axis=2)
             self.rewards = np.concatenate([self.rewards, np.zeros_like(self.rewards)], axis=1)
-        self.arms[who, self.count[who]] = chosen
+        self.arms[who, :, self.count[who]] = chosen
         self.rewards[who, self.count[who]] = rewards
         self.count[who] += 1
         return chosen
 
     def _check_grown(self, state: Mapping[str, Array], prefix: str) -> None:
         """Only the capacity may differ."""
-        n, _, dim = self.arms.shape
+        n, dim, _ = self.arms.shape
         rewards = state[f"{prefix}rewards"].shape
         capacity = max(int(state[f"{prefix}count"].max(initial=0)), rewards[1])
-        for name, needed in {"rewards": (n, capacity), "arms": (n, capacity, dim)}.items():
+        for name, needed in {"rewards": (n, capacity), "arms": (n, dim, capacity)}.items():
             given = state[prefix + name].shape
             if given != needed:
                 raise ValueError(f"the snapshot's {prefix}{name} has shape {given}, this population needs {needed}")
@@ -63,7 +66,7 @@ class Observations(Stateful):
         for number in range(more.max(initial=0)):
             left = who[more > number]
             place = self.given[left] + number
-            yield left, self.arms[left, place][:, None], self.rewards[left, place]
+            yield left, self.arms[left, :, place][:, None], self.rewards[left, place]
 
     def gradients(self, link: Link, who: IntArray, theta: FloatArray, *, given: bool) -> FloatArray:
         """(w, d) sum of x (mu(<theta, x>) - y) over the observations of each of `who`, at its row of `theta` (w, d):
@@ -93,17 +96,18 @@ def _gradients(
     end: IntArray,
     theta: FloatArray,
 ) -> FloatArray:
-    d = arms.shape[2]
+    d = arms.shape[1]
     out = np.zeros((len(who), d))
+    gaps = np.empty(_BLOCK)
     for a in range(len(who)):
         i = who[a]
-        for s in range(first[i], end[i]):
-            z = 0.0
-            for j in range(d):
-                z += arms[i, s, j] * theta[a, j]
-            gap = mean(code, z) - rewards[i, s]
-            for j in range(d):
-                out[a, j] += gap * arms[i, s, j]
+        for begin in range(first[i], end[i], _BLOCK):
+            size = min(_BLOCK, end[i] - begin)
+            _score(arms[i], begin, size, theta[a], gaps)
+            to_means(code, gaps, size)
+            for s in range(size):
+                gaps[s] -= rewards[i, np.uint64(begin + s)]
+            _add_sums(arms[i], begin, size, gaps, out[a])
     return out
 
 
@@ -111,25 +115,47 @@ def _gradients(
 def _curvatures(
     code: int, arms: FloatArray, rewards: FloatArray, who: IntArray, end: IntArray, theta: FloatArray
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
-    d = arms.shape[2]
+    d = arms.shape[1]
     loss = np.zeros(len(who))
     gradient = np.zeros((len(who), d))
     hessian = np.zeros((len(who), d, d))
+    scores, gaps, weighted = np.empty(_BLOCK), np.empty(_BLOCK), np.empty(_BLOCK)
     for a in range(len(who)):
         i = who[a]
-        for s in range(end[i]):
-            z = 0.0
+        for begin in range(0, end[i], _BLOCK):
+            size = min(_BLOCK, end[i] - begin)
+            _score(arms[i], begin, size, theta[a], scores)
+            for s in range(size):
+                reward = rewards[i, begin + s]
+                loss[a] += cumulant(code, scores[s]) - reward * scores[s]
+                gaps[s] = mean(code, scores[s]) - reward
+                scores[s] = slope(code, scores[s])
+            _add_sums(arms[i], begin, size, gaps, gradient[a])
             for j in range(d):
-                z += arms[i, s, j] * theta[a, j]
-            loss[a] += cumulant(code, z) - rewards[i, s] * z
-            gap = mean(code, z) - rewards[i, s]
-            weight = slope(code, z)
-            for j in range(d):
-                gradient[a, j] += gap * arms[i, s, j]
-                scaled = weight * arms[i, s, j]
-                for k in range(j + 1):
-                    hessian[a, j, k] += scaled * arms[i, s, k]
+                for s in range(size):
+                    weighted[s] = scores[s] * arms[i, j, np.uint64(begin + s)]
+                _add_sums(arms[i, : j + 1], begin, size, weighted, hessian[a, j, : j + 1])
         for j in range(d):
             for k in range(j):
                 hessian[a, k, j] = hessian[a, j, k]
     return loss, gradient, hessian
+
+
+@jit
+def _score(arms: FloatArray, begin: int, size: int, theta: FloatArray, out: FloatArray) -> None:
+    """<theta, x> of `size` observations from `begin` on."""
+    out[:size] = 0.0
+    for j in range(len(theta)):
+        for s in range(size):
+            # unsigned: an index that might count from the end would keep the loop from becoming SIMD
+            out[s] += theta[j] * arms[j, np.uint64(begin + s)]
+
+
+@jit
+def _add_sums(arms: FloatArray, begin: int, size: int, weights: FloatArray, out: FloatArray) -> None:
+    """Add the sum of x times its weight, over `size` observations from `begin` on."""
+    for j in range(len(out)):
+        total = 0.0
+        for s in range(size):
+            total += weights[s] * arms[j, np.uint64(begin + s)]
+        out[j] += total
