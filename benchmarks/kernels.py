@@ -450,7 +450,7 @@ def main() -> None:
     parser.add_argument("--json", type=Path, help="write all numbers to this file")
     parser.add_argument("--quick", action="store_true", help="fewer repetitions")
     options = parser.parse_args()
-    console = Console()
+    console = Console(width=None if sys.stdout.isatty() else 140)
     with threadpool_limits(1):
         report: dict[str, Any] = {"machine": machine()}
         console.print(", ".join(f"{key} {value}" for key, value in report["machine"].items()))

@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import json
 import resource
+import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -135,7 +136,7 @@ def main() -> None:
     parser.add_argument("--json", type=Path, help="write all numbers to this file")
     parser.add_argument("--quick", action="store_true", help="shorter runs")
     options = parser.parse_args()
-    console = Console()
+    console = Console(width=None if sys.stdout.isatty() else 140)
     report: dict[str, Any] = {}
     for title, cases in (
         ("Whole simulations", large(options.quick)),
