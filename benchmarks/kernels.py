@@ -21,6 +21,7 @@ import importlib.metadata
 import json
 import platform
 import statistics
+import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
