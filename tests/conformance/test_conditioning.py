@@ -1,6 +1,12 @@
-"""Positive definiteness survives 10^5 steps of ill-conditioned arms (`steps_of` names those that take fewer)."""
+"""Positive definiteness survives 10^5 steps of ill-conditioned arms (`steps_of` names those that take fewer).
+
+The costliest take a tenth of that, and all of it only in the slow part of the suite.
+"""
 
 from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,6 +17,7 @@ from fedbandits.ledger import Ledger
 from fedbandits.wire import Wire
 
 CHECKS = 10
+COSTLY = ("async-linucb-am", "fedglb-newton", "fedglb-ucb-3")
 HASTY = {"alternations": 1, "cap": 3, "iterations": 3}
 """Iterative estimates are cut short: how good they are does not matter here."""
 
@@ -26,13 +33,22 @@ def distinct() -> list[str]:
     return list(found.values())
 
 
-@pytest.mark.parametrize("name", distinct())
-def test_inverses_stay_positive_definite(name):
+def lengths() -> Iterator[Any]:
+    """Every algorithm with its number of steps."""
+    for name in distinct():
+        if name in COSTLY:
+            yield name, steps_of(name) // 10
+            yield pytest.param(name, steps_of(name), marks=pytest.mark.slow)
+        else:
+            yield name, steps_of(name)
+
+
+@pytest.mark.parametrize(("name", "steps"), list(lengths()))
+def test_inverses_stay_positive_definite(name, steps):
     """All arms within 1e-8 of one direction, a small ridge: the inverse's eigenvalues lie ten powers of ten apart.
 
     The server has the floor whenever somebody calls, as in a run, so that settling and bulk updates take part.
     """
-    steps = steps_of(name)
     fields = REGISTRY[name].__dataclass_fields__
     harsh = {field: value for field, value in ({"ridge": 1e-5} | HASTY).items() if field in fields}
     problem = problem_of(name, horizon=steps, clients=2)
