@@ -16,7 +16,7 @@ from fedbandits.wire import Wire
 def test_an_agent_calls_where_its_urgency_reaches_one(name, schedule):
     world = home(name, schedule=schedule).world(HORIZON, np.random.SeedSequence(0))
     side = Together(talkative(name), world.problem, np.random.SeedSequence(1), Wire())
-    assert isinstance(side.agents, Urgent)
+    assert isinstance(side.agents, Urgent), "its agents have calling(), but no urgency()"
     quiet, called = 0, 0
     for step in range(HORIZON):
         turn = world.turn(step)
