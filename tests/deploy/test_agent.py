@@ -791,3 +791,28 @@ def test_errors_are_agent_errors_and_keep_their_kind():
     assert issubclass(SettingsError, fb.ConfigError)
     assert issubclass(InputError, ValueError)
     assert issubclass(LetterError, ValueError)
+
+
+def test_replies_of_conversations_long_ago_are_dropped_and_their_letters_refused(opened):
+    """The file does not grow with the number of conversations; what a server may repeat is there."""
+    agent = opened(snapshot_every=1)
+    collect, told = letter(agent, "collect"), pool(agent)
+    replies = {}
+    for number in range(5):
+        agent.reward(agent.decide(arms_of(number)).id, 1.0)
+        replies[number] = agent.answer(collect, f"c{number}", 0)
+        assert agent.answer(told, f"c{number}", 1) is None
+    before, status = agent.state(), agent.status()
+    for number in (3, 4):
+        assert agent.answer(collect, f"c{number}", 0) == replies[number]
+        assert agent.answer(told, f"c{number}", 1) is None
+    for number in (0, 1, 2):
+        with pytest.raises(ConflictError, match=f"turn 0 of conversation 'c{number}' was answered long ago"):
+            agent.answer(collect, f"c{number}", 0)
+        assert agent.answer(told, f"c{number}", 1) is None, "nothing was answered, so there is nothing to keep"
+    assert same(agent.state(), before)
+    assert agent.status() == status
+    agent.close()
+    again = opened()
+    assert same(again.state(), before)
+    assert again.answer(collect, "c4", 0) == replies[4]

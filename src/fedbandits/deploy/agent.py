@@ -281,7 +281,8 @@ class Agent:
         Letters are what `Wire.encode` makes of the messages that the algorithm declares. The same turn of the same
         conversation is answered once: asked again, the agent sends the same reply and changes nothing, so that a
         server may repeat what was lost on the way. Another letter under the same turn raises `ConflictError`, bytes
-        that the algorithm cannot take in `LetterError`. Replies are kept until they are forgotten.
+        that the algorithm cannot take in `LetterError`. Replies of the last two conversations are kept; a letter of an
+        older one, which no server repeats, may be refused with `ConflictError`.
         """
         check_text("the name of a conversation", conversation)
         if not 0 <= turn <= _LAST_TURN:
@@ -289,10 +290,11 @@ class Agent:
         with self._writing():
             known = self._journal.reply_to(conversation, turn, letter)
             if known is not None:
-                same, reply = known
-                if not same:
+                if not known.same:
                     raise ConflictError(f"turn {turn} of conversation {conversation!r} was another letter")
-                return reply
+                if not known.kept:
+                    raise ConflictError(f"turn {turn} of conversation {conversation!r} was answered long ago")
+                return known.reply
             request = self._replica.read(letter)
             at = self._clock()
             self._ahead = True

@@ -8,7 +8,8 @@ observations remain for their owner until they are forgotten (`forget`):
     decisions   entry, when, which arm; the features of the chosen arm; a tag that makes the decision's id unguessable
     shown       the arms that a decision was taken among, while it awaits a reward or has to be done again
     rewards     entry, of which decision, when, how much
-    letters     entry, conversation and turn, the request while it may have to be answered again, the reply
+    letters     entry, conversation and turn, the request while it may have to be answered again, the reply while it may
+                have to be sent again: as long as its conversation is one of the last two
     snapshots   the newest one alone
 
 What replay rests on carries a checksum: SQLite notices a damaged page only if its structure is hurt.
@@ -36,6 +37,8 @@ _OURS = 0x66626167
 _CHECKPOINT_PAGES = 10_000
 """How long the write-ahead log grows (40 MB) before it is copied into the file: a copy costs two waits for the disk."""
 _RETRY_SECONDS = 0.01
+_REPEATABLE = 2
+"""Of how many conversations replies are kept. A server repeats nothing of a conversation before the one under way."""
 
 _SCHEMA = f"""
 CREATE TABLE settings (text TEXT NOT NULL, digest BLOB NOT NULL);
@@ -72,6 +75,10 @@ _REWARDED = """
 SELECT r.entry, r.at, r.value, r.digest, d.entry, d.at, d.tag, d.pick, s.digest, s.arms
 FROM rewards r LEFT JOIN decisions d ON d.entry = r.decision LEFT JOIN shown s ON s.decision = r.decision
 WHERE r.entry > ? ORDER BY r.entry
+"""
+_DROP_REPLIES = """
+UPDATE letters SET reply = NULL WHERE reply IS NOT NULL AND entry <= ? AND conversation NOT IN (
+    SELECT conversation FROM letters GROUP BY conversation ORDER BY max(entry) DESC LIMIT ?)
 """
 _ANSWERED = "SELECT entry, at, request, request_digest, reply FROM letters WHERE entry > ? ORDER BY entry"
 
@@ -117,6 +124,15 @@ class Found:
     tag: int
     reward: float | None
     awaiting: Decided | None
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """A turn that is on record: whether it brought the same letter, and the reply (None: nothing) if that is kept."""
+
+    same: bool
+    reply: bytes | None
+    kept: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,16 +240,17 @@ class Journal:
             return Found(tag, reward, None)
         return Found(tag, None, self._decided(entry, at, tag, pick, digest, arms))
 
-    def reply_to(self, conversation: str, turn: int, request: bytes) -> tuple[bool, bytes | None] | None:
-        """Whether this turn's recorded request is `request`, and the recorded reply; None if there was no such turn."""
+    def reply_to(self, conversation: str, turn: int, request: bytes) -> Known | None:
+        """What is on record of a turn that brings `request`; None if there was no such turn."""
         row = self._cursor.execute(
             "SELECT request_digest, reply, reply_digest FROM letters WHERE conversation = ? AND turn = ?",
             (conversation, turn),
         ).fetchone()
         if row is None:
             return None
-        self._hold_together(row[2] == _sha(row[1]), f"the reply to turn {turn} of conversation {conversation!r}")
-        return row[0] == _sha(request), row[1]
+        same, reply, kept = row[0] == _sha(request), row[1], row[2] == _sha(row[1])
+        self._hold_together(kept or reply is None, f"the reply to turn {turn} of conversation {conversation!r}")
+        return Known(same, reply, kept)
 
     def counts(self, expired_before: float | None) -> dict[str, int]:
         """The counters, with the decisions that have expired by now."""
@@ -279,6 +296,7 @@ class Journal:
             run("INSERT INTO snapshots VALUES (?, ?, ?, ?)", (entry, books, state, digest))
         run("DELETE FROM shown WHERE decision IN (SELECT decision FROM rewards WHERE entry > ?)", (previous,))
         run("UPDATE letters SET request = NULL WHERE entry > ?", (previous,))
+        run(_DROP_REPLIES, (entry, _REPEATABLE))
         stale = list(self._stale(expired_before))
         self._cursor.executemany("DELETE FROM shown WHERE decision = ?", stale)
         self.count("expired", len(stale))
