@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import difflib
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -53,20 +53,22 @@ class About:
 def build(registry: Mapping[str, type[T]], name: str, parameters: Mapping[str, Any], what: str) -> T:
     """The entry `name` of `registry` with `parameters`; raises `ConfigError` naming the field and the fix."""
     if name not in registry:
-        close = difflib.get_close_matches(name, registry, n=1)
-        hint = f"did you mean {close[0]!r}?" if close else f"known are: {', '.join(sorted(registry))}"
-        raise ConfigError(f"unknown {what} {name!r}; {hint}")
+        raise ConfigError(f"unknown {what} {name!r}; {hint(name, sorted(registry))}")
     kind = registry[name]
     known = [item.name for item in dataclasses.fields(kind) if item.init]  # type: ignore[arg-type]
     for given in parameters:
         if given not in known:
-            close = difflib.get_close_matches(given, known, n=1)
-            hint = f"did you mean {close[0]!r}?" if close else f"it takes: {', '.join(known) or 'none'}"
-            raise ConfigError(f"{name} has no parameter {given!r}; {hint}")
+            raise ConfigError(f"{name} has no parameter {given!r}; {hint(given, known, 'it takes')}")
     try:
         return kind(**parameters)
     except ValidationError as error:
         raise ConfigError(explain(name, error)) from None
+
+
+def hint(name: str, known: Sequence[str], otherwise: str = "known are") -> str:
+    """What somebody who wrote `name` may have meant: the one of `known` that is close to it, or all of them."""
+    close = difflib.get_close_matches(name, known, n=1)
+    return f"did you mean {close[0]!r}?" if close else f"{otherwise}: {', '.join(known) or 'none'}"
 
 
 def explain(name: str, error: ValidationError) -> str:

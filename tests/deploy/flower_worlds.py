@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Literal
@@ -107,6 +108,14 @@ def settings_of(algorithm: Algorithm, world: World, seed: int) -> Settings:
 def open_agent(path: Path, settings: Settings, identity: int, **opening: Any) -> Agent:
     made = {name: getattr(settings, name) for name in settings.__dataclass_fields__} | {"identity": identity}
     return Agent.open(path, **made, durable=False, warm=False, **opening)
+
+
+def wait_for(reached: Callable[[], object], seconds: float = 60.0) -> None:
+    """Wait until `reached`; fails if that takes longer than `seconds`."""
+    until = time.monotonic() + seconds
+    while not reached():
+        assert time.monotonic() < until, "waited in vain"
+        time.sleep(0.02)
 
 
 class Simulated(Together):

@@ -18,7 +18,7 @@ import pytest
 
 pytest.importorskip("flwr", reason="needs the extra fedbandits[deploy]")
 
-from flower_worlds import Simulated, assert_same, live, settings_of
+from flower_worlds import Simulated, assert_same, live, settings_of, wait_for
 from misbehaving_node import LIES, LOSES, REPLAYS, behave
 
 import fedbandits as fb
@@ -62,6 +62,12 @@ class Run:
 
     def live(self, step):
         assert live(self.agents, self.world, step).tolist() == self.simulated.live(step).tolist()
+
+    def until_somebody_calls(self):
+        step = 0
+        while not self.simulated.calling().size:
+            self.live(step)
+            step += 1
 
     @property
     def ledger(self):
@@ -131,10 +137,7 @@ def test_a_node_killed_in_the_middle_of_a_conversation_and_restarted(tmp_path):
     """It is killed between the question and its answer; the conversation waits, and ends as if nothing had happened."""
     algorithm, environment, _ = ALGORITHMS["fedglb-ucb"]
     with Run(tmp_path, algorithm, environment, 6) as run:
-        step = 0
-        while not run.simulated.calling().size:
-            run.live(step)
-            step += 1
+        run.until_somebody_calls()
         granted = run.federation.book.grant()
         wait_for(lambda: run.federation.book.cut() is not None)
         run.federation.processes.stop("node-1", kill=True)
@@ -149,10 +152,7 @@ def test_a_node_killed_in_the_middle_of_a_conversation_and_restarted(tmp_path):
 def test_the_server_killed_in_the_middle_of_a_conversation_and_restarted(tmp_path):
     algorithm, environment, _ = ALGORITHMS["fedglb-ucb"]
     with Run(tmp_path, algorithm, environment, 6) as run:
-        step = 0
-        while not run.simulated.calling().size:
-            run.live(step)
-            step += 1
+        run.until_somebody_calls()
         run.federation.book.grant()
         wait_for(lambda: run.federation.book.outcome(0) is not None)
         run.federation.kill_server()
@@ -332,13 +332,6 @@ def test_nothing_is_left_behind_by_a_launcher_that_was_killed(tmp_path):
     launcher.kill()
     launcher.wait()
     wait_for(lambda: started(tmp_path) == [], 20.0)
-
-
-def wait_for(reached, seconds=60.0):
-    until = time.monotonic() + seconds
-    while not reached():
-        assert time.monotonic() < until, "waited in vain"
-        time.sleep(0.02)
 
 
 def test_the_demonstration(tmp_path):

@@ -6,11 +6,10 @@ import sqlite3
 import ssl
 import stat
 import sys
-import time
 
 import numpy as np
 import pytest
-from flower_worlds import Deployed, open_agent
+from flower_worlds import Deployed, open_agent, wait_for
 
 import fedbandits as fb
 from fedbandits.catalogue import ConfigError
@@ -136,10 +135,7 @@ time.sleep(60)
 def test_programs_are_stopped_with_what_has_left_their_group(tmp_path):
     processes = Processes("test", {}, tmp_path)
     processes.start("parent", [sys.executable, "-c", CHILD])
-    until = time.monotonic() + 20
-    while "started" not in processes.last_words("parent"):
-        assert time.monotonic() < until
-        time.sleep(0.02)
+    wait_for(lambda: "started" in processes.last_words("parent"), 20.0)
     assert len(processes._survivors("parent")) == 2
     processes.stop()
     assert processes._survivors("parent") == []
@@ -162,10 +158,7 @@ time.sleep(60)
 def test_programs_are_told_once_and_may_end_in_good_order(tmp_path):
     processes = Processes("test", {}, tmp_path)
     processes.start("polite", [sys.executable, "-c", POLITE])
-    until = time.monotonic() + 20
-    while "started" not in processes.last_words("polite"):
-        assert time.monotonic() < until
-        time.sleep(0.02)
+    wait_for(lambda: "started" in processes.last_words("polite"), 20.0)
     processes.stop("polite")
     assert processes.last_words("polite").splitlines() == ["started", "told", "gone in good order"]
 

@@ -295,8 +295,8 @@ class Journal:
             digest = _snapshot_digest(entry, books, state)
             run("INSERT INTO snapshots VALUES (?, ?, ?, ?)", (entry, books, state, digest))
         run("DELETE FROM shown WHERE decision IN (SELECT decision FROM rewards WHERE entry > ?)", (previous,))
-        run("UPDATE letters SET request = NULL WHERE entry > ?", (previous,))
-        run(_DROP_REPLIES, (entry, _REPEATABLE))
+        if run("UPDATE letters SET request = NULL WHERE entry > ?", (previous,)).rowcount:
+            run(_DROP_REPLIES, (entry, _REPEATABLE))
         stale = list(self._stale(expired_before))
         self._cursor.executemany("DELETE FROM shown WHERE decision = ?", stale)
         self.count("expired", len(stale))

@@ -23,7 +23,6 @@ have can be given.
 from __future__ import annotations
 
 import dataclasses
-import difflib
 import itertools
 import os
 import tomllib
@@ -36,7 +35,7 @@ from typing import Annotated, Any
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 
 from fedbandits.algorithms import ALGORITHMS
-from fedbandits.catalogue import ConfigError, build, explain
+from fedbandits.catalogue import ConfigError, build, explain, hint
 from fedbandits.claims import METRICS, Claim, Growth, known_metric
 from fedbandits.compare import Case
 from fedbandits.environments import ENVIRONMENTS
@@ -176,10 +175,10 @@ class Experiment(BaseModel):
         ):
             for name in names:
                 if name not in known:
-                    raise ValueError(f"{where}: no {what} {name!r} here; {_hint(name, known)}")
+                    raise ValueError(f"{where}: no {what} {name!r} here; {hint(name, known)}")
         for metric in metrics:
             if not known_metric(metric):
-                raise ValueError(f"{where}: unknown metric {metric!r}; {_hint(metric, METRICS)}")
+                raise ValueError(f"{where}: unknown metric {metric!r}; {hint(metric, METRICS)}")
             if metric.endswith(("upper_bound", "lower_bound")) and not self.run.theory:
                 raise ValueError(f"{where}: {metric} is known only where it is asked for; set run.theory = true")
 
@@ -233,7 +232,7 @@ class Experiment(BaseModel):
                 "network.name and algorithms.LABEL.PARAMETER"
             )
         if parts[0] == "algorithms" and parts[1] not in self.algorithms:
-            raise ValueError(f"sweep: no algorithm {parts[1]!r} here; {_hint(parts[1], list(self.algorithms))}")
+            raise ValueError(f"sweep: no algorithm {parts[1]!r} here; {hint(parts[1], list(self.algorithms))}")
 
     def _case(self, label: str, values: Mapping[str, Any]) -> Case:
         def swept(table: str) -> dict[str, Any]:
@@ -302,7 +301,7 @@ def load_experiment(name_or_path: str | os.PathLike[str]) -> Experiment:
         content = tomllib.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise ConfigError(
-            f"no experiment {str(name_or_path)!r}: not a file, and {_hint(str(name_or_path), list(shipped))}"
+            f"no experiment {str(name_or_path)!r}: not a file, and {hint(str(name_or_path), list(shipped))}"
         ) from None
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(f"{path}: cannot be read ({error})") from None
@@ -325,8 +324,3 @@ def _whole(horizon: Any) -> int:
     if not isinstance(horizon, int) or horizon < 1:
         raise ValueError(f"sweep: run.horizon must be whole numbers of at least 1 (got {horizon!r})")
     return horizon
-
-
-def _hint(name: str, known: Sequence[str]) -> str:
-    close = difflib.get_close_matches(name, known, n=1)
-    return f"did you mean {close[0]!r}?" if close else f"known are: {', '.join(known) or 'none'}"

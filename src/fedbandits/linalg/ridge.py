@@ -114,6 +114,10 @@ class RidgeModels(Stateful):
             self._factorise(who[self.updates[who] >= REFRESH_EVERY])
         return gain
 
+    def learn_chosen(self, who: IntArray, x: FloatArray, rewards: FloatArray) -> FloatArray:
+        """As `learn`, from the chosen arms (w, d) alone."""
+        return self.learn(who, x[:, None], np.zeros(len(who), dtype=np.int64), rewards)
+
     def settle(self, who: IntArray) -> None:
         """Move `fresh` into `base`: nothing known changes, but growth is measured from here."""
         self.base.merge(who, *(array[who] for array in self.fresh))

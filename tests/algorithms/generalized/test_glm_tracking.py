@@ -118,5 +118,5 @@ def test_losses_of_raw_data():
     assert [late.tolist() for late, _, _ in told] == [[2, 0], [2, 0], [0], [0], [0]]
     for number, (late, arms, rewards) in enumerate(told):
         for i, arm, reward in zip(late, arms, rewards, strict=True):
-            np.testing.assert_array_equal(arm[0], kept[i][data.given[i] + number][0])
+            np.testing.assert_array_equal(arm, kept[i][data.given[i] + number][0])
             assert reward == kept[i][data.given[i] + number][1]

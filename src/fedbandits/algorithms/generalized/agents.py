@@ -117,13 +117,13 @@ class NewtonAgents(GLMAgents):
     def learn(self, who: IntArray, arms: FloatArray, picks: IntArray, rewards: FloatArray) -> None:
         """One observation per agent in `who`, and one online Newton step."""
         check_feedback(who, arms, picks, rewards, len(self.models), self.models.dim)
-        self._step(who, arms, picks, self.data.add(who, arms, picks, rewards), rewards)
+        self._step(who, self.data.add(who, arms, picks, rewards), rewards)
 
-    def _step(self, who: IntArray, arms: FloatArray, picks: IntArray, x: FloatArray, rewards: FloatArray) -> None:
+    def _step(self, who: IntArray, x: FloatArray, rewards: FloatArray) -> None:
         """One online Newton step on the chosen arms `x` (w, d)."""
         models, s = self.models, self._s
         score = np.einsum("wd,wd->w", x, self.theta[who])
-        gain = models.learn(who, arms, picks, score)
+        gain = models.learn_chosen(who, x, score)
         slope = means(s.link.code, score) - rewards
         self.squares[who] += score**2
         self.regret[who] += slope**2 * -np.expm1(-gain) / (2 * s.c)
@@ -186,8 +186,8 @@ class NewtonAgents(GLMAgents):
         logdet = kernels.log_determinants(np.ascontiguousarray(gram[rows]), 1.0)
         self.beta[who] = global_part(s, count[rows], logdet, np.linalg.norm(theta[rows], axis=1))
         self.regret[who] = s.c / 2 * offline(s, count[rows]) ** 2
-        for late, arms, rewards in self.data.since(who):
-            self._step(late, arms, np.zeros(len(late), dtype=np.int64), arms[:, 0], rewards)
+        for late, x, rewards in self.data.since(who):
+            self._step(late, x, rewards)
 
 
 class CentredAgents(GLMAgents):

@@ -115,12 +115,12 @@ class OnlineNewtonAgents(Stateful):
     def learn(self, who: IntArray, arms: FloatArray, picks: IntArray, rewards: FloatArray) -> None:
         """One observation per agent in `who`, and one online Newton step."""
         check_feedback(who, arms, picks, rewards, *self.theta.shape)
-        self._step(who, arms, picks, self.data.add(who, arms, picks, rewards), rewards)
+        self._step(who, self.data.add(who, arms, picks, rewards), rewards)
 
-    def _step(self, who: IntArray, arms: FloatArray, picks: IntArray, x: FloatArray, rewards: FloatArray) -> None:
+    def _step(self, who: IntArray, x: FloatArray, rewards: FloatArray) -> None:
         """One online Newton step on the chosen arms `x` (w, d)."""
         score = np.einsum("wd,wd->w", x, self.theta[who])
-        self.models.learn(who, arms, picks, score)
+        self.models.learn_chosen(who, x, score)
         self.squares[who] += score**2
         slope = (means(self._s.link.code, score) - rewards)[:, None] * x
         self.newton[who] += slope[:, :, None] * slope[:, None, :]
@@ -169,8 +169,8 @@ class OnlineNewtonAgents(Stateful):
         self.newton[who] = told["newton"]
         self.theta[who] = self.last[who] = told["theta"]
         self.regret[who], self.squares[who] = told["regret"], told["squares"]
-        for late, arms, rewards in self.data.since(who):
-            self._step(late, arms, np.zeros(len(late), dtype=np.int64), arms[:, 0], rewards)
+        for late, x, rewards in self.data.since(who):
+            self._step(late, x, rewards)
         return None
 
 

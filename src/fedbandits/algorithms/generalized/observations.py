@@ -60,13 +60,13 @@ class Observations(Stateful):
 
     def since(self, who: IntArray) -> Iterator[tuple[IntArray, FloatArray, FloatArray]]:
         """What `who` have observed beyond what was given, in order and one observation of each agent at a time: those
-        who have another one (w,), its arm (w, 1, d), its reward (w,).
+        who have another one (w,), its arm (w, d), its reward (w,).
         """
         more = self.count[who] - self.given[who]
         for number in range(more.max(initial=0)):
             left = who[more > number]
             place = self.given[left] + number
-            yield left, self.arms[left, :, place][:, None], self.rewards[left, place]
+            yield left, self.arms[left, :, place], self.rewards[left, place]
 
     def gradients(self, link: Link, who: IntArray, theta: FloatArray, *, given: bool) -> FloatArray:
         """(w, d) sum of x (mu(<theta, x>) - y) over the observations of each of `who`, at its row of `theta` (w, d):

@@ -19,6 +19,7 @@ from typing import Self
 from fedbandits.arrays import Array, State
 from fedbandits.catalogue import ConfigError
 from fedbandits.deploy.flower.post import Letter
+from fedbandits.ledger import Ledger
 from fedbandits.state import from_bytes, to_bytes
 
 SETTINGS, BOOK, LOG = "federation.json", "server.db", "server.log"
@@ -146,6 +147,14 @@ class Book:
         """The states that were saved, by part; empty in a new book."""
         rows = self._db.execute("SELECT part, state FROM snapshot").fetchall()
         return {part: from_bytes(state) for part, state in rows}
+
+    def ledger(self) -> Ledger:
+        """What had crossed by the end of the last completed conversation."""
+        ledger = Ledger()
+        row = self._db.execute("SELECT state FROM snapshot WHERE part = 'ledger'").fetchone()
+        if row is not None:
+            ledger.load(from_bytes(row[0]))
+        return ledger
 
     def finish(self, **parts: Mapping[str, Array]) -> None:
         """The conversation under way is complete: save the states, and forget its turns."""

@@ -101,11 +101,10 @@ class Coordinator:
     def _restore(self) -> None:
         """Become the server that the last completed conversation left."""
         saved = self._book.parts()
-        self.server, self.ledger = _fresh(self._settings), Ledger()
+        self.server, self.ledger = _fresh(self._settings), self._book.ledger()
         self._carrier.ledger = self.ledger
         if saved:
             self.server.load(saved["server"])
-            self.ledger.load(saved["ledger"])
 
     def _hold(self, conversation: str, callers: IntArray, reachable: IntArray, *, begun: bool) -> bool:
         def begin() -> None:

@@ -23,7 +23,6 @@ from fedbandits.deploy.flower.book import Book
 from fedbandits.deploy.flower.launch import Federation
 from fedbandits.deploy.flower.traffic import environment_of, world_of
 from fedbandits.deploy.settings import Settings
-from fedbandits.ledger import Ledger
 from fedbandits.simulate import simulate
 
 _LOOK_SECONDS = 0.25
@@ -134,7 +133,7 @@ def _watch(federation: Federation, told: Sequence[Path], steps: int, console: Co
 
 
 def _shown(progress: Progress, book: Book, regret: float) -> Table:
-    ledger = _ledger(book)
+    ledger = book.ledger()
     grid = Table.grid()
     grid.add_row(progress)
     messages = ledger.up.messages + ledger.down.messages
@@ -148,7 +147,7 @@ def _shown(progress: Progress, book: Book, regret: float) -> Table:
 
 def _result(book: Book, told: Sequence[Path], isolated: float) -> DemoResult:
     regrets = [_regrets(path) for path in told]
-    ledger = _ledger(book)
+    ledger = book.ledger()
     return DemoResult(
         decisions=sum(len(regret) for regret in regrets),
         regret=sum(float(regret.sum()) for regret in regrets),
@@ -159,14 +158,6 @@ def _result(book: Book, told: Sequence[Path], isolated: float) -> DemoResult:
         bytes=ledger.up.bytes + ledger.down.bytes,
         rejected=len(book.rejections()),
     )
-
-
-def _ledger(book: Book) -> Ledger:
-    ledger = Ledger()
-    saved = book.parts()
-    if saved:
-        ledger.load(saved["ledger"])
-    return ledger
 
 
 def _regrets(path: Path) -> FloatArray:

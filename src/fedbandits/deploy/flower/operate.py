@@ -10,7 +10,6 @@ from typing import Any
 from fedbandits.catalogue import ConfigError
 from fedbandits.deploy.agent import Agent
 from fedbandits.deploy.flower.book import BOOK, Book
-from fedbandits.ledger import Ledger
 
 
 def certificates(directory: Path, hosts: list[str]) -> None:
@@ -46,10 +45,7 @@ def status(directory: Path) -> dict[str, Any]:
     if not (directory / BOOK).exists():
         raise ConfigError(f"{directory} holds no {BOOK}: no server has begun to serve there")
     with Book(directory / BOOK) as book:
-        ledger = Ledger()
-        saved = book.parts()
-        if saved:
-            ledger.load(saved["ledger"])
+        ledger = book.ledger()
         rejections = book.rejections()
         return {
             "seconds_since_ring": _since(book.fact("rang_at")),

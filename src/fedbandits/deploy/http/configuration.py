@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import difflib
 import tomllib
 from collections.abc import Iterable, Mapping
 from dataclasses import field
@@ -15,7 +14,7 @@ from pydantic import ConfigDict, Field, ValidationError
 from pydantic.dataclasses import dataclass
 
 from fedbandits.algorithms import ALGORITHMS
-from fedbandits.catalogue import ConfigError, build, explain
+from fedbandits.catalogue import ConfigError, build, explain, hint
 from fedbandits.deploy.agent import Agent
 from fedbandits.deploy.settings import Settings
 
@@ -119,9 +118,7 @@ def _table(content: Mapping[str, Any], name: str) -> Mapping[str, Any]:
 def _check_names(where: str, given: Iterable[str], known: list[str] | tuple[str, ...]) -> None:
     for name in given:
         if name not in known:
-            close = difflib.get_close_matches(name, known, n=1)
-            hint = f"did you mean {close[0]!r}?" if close else f"known are: {', '.join(known)}"
-            raise ConfigError(f"{where} has no {name!r}; {hint}")
+            raise ConfigError(f"{where} has no {name!r}; {hint(name, known)}")
 
 
 def _algorithm(given: Any) -> Any:
