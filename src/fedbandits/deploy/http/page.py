@@ -21,7 +21,8 @@ _TEMPLATE = jinja2.Environment(autoescape=True, trim_blocks=True, lstrip_blocks=
 <style>
 body { font: 16px/1.5 system-ui, sans-serif; max-width: 56rem; margin: 2rem auto; padding: 0 1rem; }
 pre { background: #8881; padding: .8rem; overflow-x: auto; font-size: .85rem; }
-code { font-size: .9rem; } td, th { text-align: left; vertical-align: top; padding: .1rem 1rem .1rem 0; }
+code { font-size: .9rem; } h2 { margin-top: 2.2rem; } h2 code { font-size: 1.25rem; }
+td, th { text-align: left; vertical-align: top; padding: .1rem 1rem .1rem 0; }
 :root { color-scheme: light dark; }
 </style>
 <h1>{{ info.title }} <small>{{ info.version }}</small></h1>
