@@ -36,8 +36,8 @@ from threadpoolctl import threadpool_limits
 import fedbandits as fb
 from benchmarks.loop_linucb import LoopLinUCB
 from benchmarks.loop_linucb import step as loop_step
+from fedbandits.contract.streams import Streams
 from fedbandits.linalg import kernels
-from fedbandits.streams import Streams
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]

@@ -24,8 +24,8 @@ import fedbandits as fb
 from benchmarks import loop_fed_ucb1
 from benchmarks.apart import apart
 from fedbandits.algorithms import ALGORITHMS
-from fedbandits.catalogue import build
-from fedbandits.network import NETWORKS
+from fedbandits.contract.catalogue import build
+from fedbandits.graphs import NETWORKS
 
 
 @dataclass(frozen=True)

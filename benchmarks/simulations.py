@@ -21,7 +21,7 @@ from rich.table import Table
 import fedbandits as fb
 from benchmarks.apart import apart
 from fedbandits.algorithms import ALGORITHMS
-from fedbandits.catalogue import build
+from fedbandits.contract.catalogue import build
 from fedbandits.environments import ENVIRONMENTS
 
 

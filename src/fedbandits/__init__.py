@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import importlib
-import sys
-from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from fedbandits import algorithms, deploy, environments, network, privacy
-    from fedbandits.catalogue import ConfigError
-    from fedbandits.compare import compare, comparison
-    from fedbandits.protocol import Message, Problem
-    from fedbandits.results import Results
-    from fedbandits.simulate import Simulation, simulate
-    from fedbandits.trace import Trace
-    from fedbandits.wire import Wire
+    from fedbandits.contract.catalogue import ConfigError
+    from fedbandits.contract.messages import Message
+    from fedbandits.contract.problem import Problem
+    from fedbandits.contract.wire import Wire
+    from fedbandits.findings.results import Results
+    from fedbandits.simulation.loop import Simulation, simulate
+    from fedbandits.simulation.trace import Trace
+    from fedbandits.studies.compare import compare, comparison
 
 __version__ = "0.1.0"
 
@@ -38,16 +37,16 @@ __all__ = [
 ]
 
 _HOMES = {
-    "ConfigError": "catalogue",
-    "Message": "protocol",
-    "Problem": "protocol",
-    "Results": "results",
-    "Simulation": "simulate",
-    "Trace": "trace",
-    "Wire": "wire",
-    "compare": "compare",
-    "comparison": "compare",
-    "simulate": "simulate",
+    "ConfigError": "contract.catalogue",
+    "Message": "contract.messages",
+    "Problem": "contract.problem",
+    "Results": "findings.results",
+    "Simulation": "simulation.loop",
+    "Trace": "simulation.trace",
+    "Wire": "contract.wire",
+    "compare": "studies.compare",
+    "comparison": "studies.compare",
+    "simulate": "simulation.loop",
 }
 """Where each name lives: it is imported when first asked for, so that the command line starts without the compiler."""
 
@@ -62,15 +61,3 @@ def __getattr__(name: str) -> Any:
 
 def __dir__() -> list[str]:
     return sorted({*globals(), *__all__})
-
-
-class _Package(ModuleType):
-    """Keeps `fedbandits.simulate` the function, though importing the module of that name would bind the module."""
-
-    def __setattr__(self, name: str, value: Any) -> None:
-        if isinstance(value, ModuleType) and _HOMES.get(name) == name:
-            value = getattr(value, name)
-        super().__setattr__(name, value)
-
-
-sys.modules[__name__].__class__ = _Package

@@ -14,10 +14,10 @@ from fedbandits.algorithms import ALGORITHMS
 from fedbandits.cli import app
 from fedbandits.environments import ENVIRONMENTS
 from fedbandits.experiments import shipped_experiments
-from fedbandits.network.topologies import NETWORKS
+from fedbandits.findings.results import Results
+from fedbandits.graphs.topologies import NETWORKS
 from fedbandits.report.command import compare_command
 from fedbandits.report.summary import summarise
-from fedbandits.results import Results
 
 COMMANDS = ("demo", "list", "compare", "run", "report")
 SMALL = ["-a", "dislinucb:threshold=2", "-a", "alone=independent-linucb", "-e", "linear:clients=3,dim=2,arms=4"]

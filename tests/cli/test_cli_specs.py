@@ -5,7 +5,7 @@ import pytest
 from fedbandits.algorithms import ALGORITHMS
 from fedbandits.cli.specs import built, literal, parse
 from fedbandits.report.command import spec
-from fedbandits.store import describe
+from fedbandits.studies.store import describe
 
 
 @pytest.mark.parametrize(

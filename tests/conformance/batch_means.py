@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from scipy.optimize import brentq
 
-from fedbandits.protocol import Problem
+from fedbandits.contract.problem import Problem
 
 
 def moments(algorithm: Any, problem: Problem) -> tuple[float, float, float]:

@@ -21,9 +21,10 @@ from fedbandits.algorithms.generalized.fedglb_ucb_3 import OnlineNewtonAgents
 from fedbandits.algorithms.linear.agents import LinUCBAgents
 from fedbandits.algorithms.linear.async_linucb_am import AsyncLinUCBAMAgents
 from fedbandits.algorithms.linear.fedlinucb_async import FedLinUCBAgents
-from fedbandits.arrays import FloatArray
-from fedbandits.linalg.ridge import RidgeModels
-from fedbandits.protocol import Message, Problem
+from fedbandits.contract.arrays import FloatArray
+from fedbandits.contract.messages import Message
+from fedbandits.contract.problem import Problem
+from fedbandits.models.ridge import RidgeModels
 
 Downloads = dict[int, Message]
 """For each agent the last message it was sent by the server, as a batch of one."""

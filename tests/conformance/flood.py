@@ -8,13 +8,13 @@ import networkx as nx
 import numpy as np
 from scipy.special import ndtri
 
-from fedbandits.arrays import BoolArray, IntArray
-from fedbandits.network.contract import Faults
-from fedbandits.network.fate import OUTLIER, SOURCE, TRANSIT, Fate, byzantine, delayed, fate_of, lost, uniform
-from fedbandits.network.flooding import PATIENCE
-from fedbandits.network.relay import Relay
-from fedbandits.protocol import Inbox, Message
-from fedbandits.wire import Field, Utterance, Wire
+from fedbandits.contract.arrays import BoolArray, IntArray
+from fedbandits.contract.messages import Inbox, Message
+from fedbandits.contract.wire import Field, Utterance, Wire
+from fedbandits.graphs.network import Faults
+from fedbandits.transport.flooding import PATIENCE
+from fedbandits.transport.mishaps import OUTLIER, SOURCE, TRANSIT, Fate, byzantine, delayed, fate_of, lost, uniform
+from fedbandits.transport.relay import Relay
 
 
 @dataclass(frozen=True)

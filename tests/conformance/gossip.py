@@ -9,11 +9,12 @@ from pydantic import ConfigDict
 from pydantic.dataclasses import dataclass
 
 from fedbandits.algorithms.linear.agents import LinearParameters, LinUCBAgents
-from fedbandits.arrays import IntArray
-from fedbandits.catalogue import About
-from fedbandits.protocol import Inbox, Message, Problem
-from fedbandits.streams import Streams
-from fedbandits.wire import Utterance, matrix, vector
+from fedbandits.contract.arrays import IntArray
+from fedbandits.contract.catalogue import About
+from fedbandits.contract.messages import Inbox, Message
+from fedbandits.contract.problem import Problem
+from fedbandits.contract.streams import Streams
+from fedbandits.contract.wire import Utterance, matrix, vector
 
 FRESH = Utterance("fresh", "peer", (matrix("gram"), vector("moment")))
 

@@ -14,13 +14,14 @@ import numpy as np
 
 from conformance.gossip import GossipLinUCB
 from fedbandits.algorithms import ALGORITHMS
-from fedbandits.arrays import State
-from fedbandits.catalogue import About
+from fedbandits.contract.algorithm import Algorithm
+from fedbandits.contract.arrays import State
+from fedbandits.contract.catalogue import About
+from fedbandits.contract.problem import Problem
+from fedbandits.contract.streams import Streams
 from fedbandits.environments import ENVIRONMENTS, Environment
-from fedbandits.network.contract import Given, Network
-from fedbandits.protocol import Algorithm, Problem
-from fedbandits.simulate import Simulation, placed
-from fedbandits.streams import Streams
+from fedbandits.graphs.network import Given, Network
+from fedbandits.simulation.loop import Simulation, placed
 
 REGISTRY: dict[str, type[Algorithm]] = ALGORITHMS | {GossipLinUCB.about.name: GossipLinUCB}
 """The catalogue, and a sample of agents that talk on a graph."""

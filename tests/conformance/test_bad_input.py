@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from conformance.subjects import HORIZON, NAMES, home, population, problem_of, same, talkative
-from fedbandits.streams import Streams
+from fedbandits.contract.streams import Streams
 
 
 @pytest.fixture(params=NAMES)

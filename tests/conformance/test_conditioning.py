@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 
 from conformance.subjects import NAMES, REGISTRY, STAR, population, problem_of, steps_of, talkative
-from fedbandits.carriers import InProcess, hold
-from fedbandits.ledger import Ledger
-from fedbandits.wire import Wire
+from fedbandits.contract.ledger import Ledger
+from fedbandits.contract.wire import Wire
+from fedbandits.transport.carriers import InProcess, hold
 
 CHECKS = 10
 COSTLY = ("async-linucb-am", "fedglb-newton", "fedglb-ucb-3")

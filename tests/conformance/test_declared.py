@@ -11,8 +11,8 @@ import pytest
 
 from conformance.subjects import HORIZON, NAMES, STAR, TALKING, about, home, problem_of, talkative
 from conformance.worlds import bound, recorded
-from fedbandits.protocol import Message
-from fedbandits.wire import Wire, WireError
+from fedbandits.contract.messages import Message
+from fedbandits.contract.wire import Wire, WireError
 
 
 @pytest.mark.parametrize("name", NAMES)

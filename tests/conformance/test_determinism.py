@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from conformance.subjects import HORIZON, NAMES, TALKING, same, simulation
-from fedbandits.simulate import Simulation
+from fedbandits.simulation.loop import Simulation
 
 
 def finished(name: str, seed: int, steps: int | None = None) -> Simulation:

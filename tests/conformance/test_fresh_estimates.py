@@ -8,7 +8,7 @@ import pytest
 from conformance.estimates import acting_on
 from conformance.subjects import HORIZON, TALKING, about, home, network_of, problem_of, talkative, widths_of
 from conformance.worlds import recorded
-from fedbandits.protocol import Message
+from fedbandits.contract.messages import Message
 
 
 @pytest.mark.parametrize("schedule", ["all", "random"])

@@ -19,8 +19,8 @@ from conformance.worlds import recorded
 from fedbandits.algorithms.armed.agents import OptimisticAgents
 from fedbandits.algorithms.armed.estimators import Estimation
 from fedbandits.algorithms.armed.rcl import CooperativeUCB
-from fedbandits.network.leaders import leadership
-from fedbandits.streams import Streams
+from fedbandits.contract.streams import Streams
+from fedbandits.graphs.leaders import leadership
 
 HORIZON = 60
 SUBGAUSSIAN = {"raw": 1.0, "central": 0.25, "order": 2.0}

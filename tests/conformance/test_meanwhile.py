@@ -13,10 +13,10 @@ import pytest
 
 from conformance.subjects import HORIZON, STAR, about, home, problem_of, talkative
 from conformance.worlds import Recording, Together
-from fedbandits.carriers import hold
+from fedbandits.contract.messages import Message
+from fedbandits.contract.wire import Wire
 from fedbandits.deploy.flower.manners import hand_overs
-from fedbandits.protocol import Message
-from fedbandits.wire import Wire
+from fedbandits.transport.carriers import hold
 
 ROWS = ("who", "arms", "picks", "rewards")
 SUBJECTS = [name for name in STAR if name != "hetofedbandit-pq"]

@@ -19,9 +19,9 @@ from conformance.subjects import (
     talks,
 )
 from conformance.worlds import Together, recorded
-from fedbandits.carriers import hold
-from fedbandits.simulate import simulate
-from fedbandits.wire import Wire
+from fedbandits.contract.wire import Wire
+from fedbandits.simulation.loop import simulate
+from fedbandits.transport.carriers import hold
 
 
 @pytest.mark.parametrize("packed", [False, True], ids=["plain", "packed"])

@@ -15,14 +15,14 @@ from conformance.flood import TOLD, Flood
 from conformance.gossip import FRESH, GossipLinUCB
 from conformance.subjects import CLIENTS, HORIZON, home, same, simulation
 from conformance.worlds import two_worlds
-from fedbandits.catalogue import About
-from fedbandits.ledger import Ledger
-from fedbandits.network.closed_form import ClosedForm
-from fedbandits.network.contract import Given
-from fedbandits.protocol import Message
-from fedbandits.simulate import Simulation
-from fedbandits.state import Stateful
-from fedbandits.wire import Utterance, Wire, vector
+from fedbandits.contract.catalogue import About
+from fedbandits.contract.ledger import Ledger
+from fedbandits.contract.messages import Message
+from fedbandits.contract.state import Stateful
+from fedbandits.contract.wire import Utterance, Wire, vector
+from fedbandits.graphs.network import Given
+from fedbandits.simulation.loop import Simulation
+from fedbandits.transport.closed_form import ClosedForm
 
 NAME = GossipLinUCB.about.name
 

@@ -21,8 +21,8 @@ from conformance.subjects import (
     talks,
 )
 from conformance.worlds import two_worlds
-from fedbandits.ledger import UNITS
-from fedbandits.wire import Wire
+from fedbandits.contract.ledger import UNITS
+from fedbandits.contract.wire import Wire
 
 
 def run(name, horizon, schedule="all", packed=False, **conditions):

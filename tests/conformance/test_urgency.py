@@ -7,8 +7,8 @@ import pytest
 
 from conformance.subjects import HORIZON, SCHEDULES, STAR, home, talkative
 from conformance.worlds import Together
-from fedbandits.protocol import Urgent
-from fedbandits.wire import Wire
+from fedbandits.contract.population import Urgent
+from fedbandits.contract.wire import Wire
 
 
 @pytest.mark.parametrize("schedule", SCHEDULES)

@@ -13,16 +13,18 @@ from typing import Any
 import numpy as np
 
 from conformance.flood import Flood, Letter
-from fedbandits.arrays import FloatArray, IntArray, State
-from fedbandits.carriers import Carrier, InProcess, Serialising, hold
+from fedbandits.contract.algorithm import Algorithm, sizes_of
+from fedbandits.contract.arrays import FloatArray, IntArray, State
+from fedbandits.contract.ledger import Ledger
+from fedbandits.contract.messages import Inbox, Message
+from fedbandits.contract.problem import Problem
+from fedbandits.contract.streams import Streams
+from fedbandits.contract.wire import Wire
 from fedbandits.environments import Environment, Turn, World
-from fedbandits.ledger import Ledger
-from fedbandits.network.contract import Faults, Network
-from fedbandits.network.relay import relay_for
-from fedbandits.protocol import Algorithm, Inbox, Message, Problem
-from fedbandits.simulate import placed
-from fedbandits.streams import Streams
-from fedbandits.wire import Wire, sizes_of
+from fedbandits.graphs.network import Faults, Network
+from fedbandits.simulation.loop import placed
+from fedbandits.transport.carriers import Carrier, InProcess, Serialising, hold
+from fedbandits.transport.relay import relay_for
 
 ALONE = np.zeros(1, dtype=np.int64)
 

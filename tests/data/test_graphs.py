@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from fedbandits.catalogue import ConfigError
+from fedbandits.contract.catalogue import ConfigError
 from fedbandits.data import graphs
 from fedbandits.data.graphs import published, read_links
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from fedbandits.catalogue import ConfigError
+from fedbandits.contract.catalogue import ConfigError
 from fedbandits.data.sources import Source
 from fedbandits.environments import lastfm
 from fedbandits.environments.lastfm import LastFM

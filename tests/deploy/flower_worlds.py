@@ -10,8 +10,9 @@ from typing import Any, Literal
 import numpy as np
 
 from conformance.worlds import Together
-from fedbandits.arrays import IntArray, State
-from fedbandits.carriers import hold
+from fedbandits.contract.algorithm import Algorithm
+from fedbandits.contract.arrays import IntArray, State
+from fedbandits.contract.wire import Wire
 from fedbandits.deploy import Agent
 from fedbandits.deploy.flower.book import Book
 from fedbandits.deploy.flower.carrier import Patience
@@ -20,8 +21,7 @@ from fedbandits.deploy.flower.desk import Desk
 from fedbandits.deploy.flower.post import Answer, Letter, Presence
 from fedbandits.deploy.settings import Settings
 from fedbandits.environments import Environment, World
-from fedbandits.protocol import Algorithm
-from fedbandits.wire import Wire
+from fedbandits.transport.carriers import hold
 
 Fate = Literal["delivered", "lost", "unanswered"]
 """What becomes of a letter: it arrives and so does its answer; it never arrives; it arrives, its answer does not."""

@@ -11,11 +11,11 @@ from pathlib import Path
 
 import numpy as np
 
-from fedbandits.arrays import Array
+from fedbandits.contract.arrays import Array
+from fedbandits.contract.messages import Message
+from fedbandits.contract.wire import Wire
 from fedbandits.deploy.flower.desk import Desk
 from fedbandits.deploy.flower.post import Answer, Letter, Presence
-from fedbandits.protocol import Message
-from fedbandits.wire import Wire
 
 Arrays = dict[str, Array]
 Lie = Callable[[Arrays], Arrays]

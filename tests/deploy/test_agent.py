@@ -15,8 +15,12 @@ from hypothesis import strategies as st
 
 import fedbandits as fb
 from fedbandits.algorithms import ALGORITHMS
-from fedbandits.arrays import State
-from fedbandits.carriers import Carrier, hold
+from fedbandits.contract.arrays import State
+from fedbandits.contract.ledger import Ledger
+from fedbandits.contract.messages import Message
+from fedbandits.contract.problem import Problem
+from fedbandits.contract.streams import Streams
+from fedbandits.contract.wire import Wire
 from fedbandits.deploy import (
     Agent,
     AgentError,
@@ -30,10 +34,7 @@ from fedbandits.deploy import (
     SettingsError,
     UnknownDecisionError,
 )
-from fedbandits.ledger import Ledger
-from fedbandits.protocol import Message, Problem
-from fedbandits.streams import Streams
-from fedbandits.wire import Wire
+from fedbandits.transport.carriers import Carrier, hold
 
 ALONE = np.zeros(1, dtype=np.int64)
 DIM = 4

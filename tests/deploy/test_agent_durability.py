@@ -25,7 +25,10 @@ import numpy as np
 import pytest
 
 import fedbandits as fb
-from fedbandits.arrays import State
+from fedbandits.contract.arrays import State
+from fedbandits.contract.messages import Message
+from fedbandits.contract.population import Agents
+from fedbandits.contract.wire import Wire
 from fedbandits.deploy import (
     Agent,
     AgentError,
@@ -38,8 +41,6 @@ from fedbandits.deploy import (
 )
 from fedbandits.deploy.rehearsal import rehearse
 from fedbandits.deploy.settings import Settings
-from fedbandits.protocol import Agents, Message
-from fedbandits.wire import Wire
 
 ALONE = np.zeros(1, dtype=np.int64)
 DIM = 4

@@ -14,11 +14,11 @@ import numpy as np
 import pytest
 
 import fedbandits as fb
-from fedbandits.arrays import State
+from fedbandits.contract.arrays import State
+from fedbandits.contract.messages import Message
+from fedbandits.contract.wire import Wire
 from fedbandits.deploy import Agent, ClosedError, ConflictError
 from fedbandits.deploy.settings import stored
-from fedbandits.protocol import Message
-from fedbandits.wire import Wire
 
 ALONE = np.zeros(1, dtype=np.int64)
 DIM = 4

@@ -8,10 +8,10 @@ from flower_worlds import Deployed, Simulated, assert_same, open_agent
 
 import fedbandits as fb
 from conformance.subjects import STAR, home, talkative
+from fedbandits.contract.wire import Wire
 from fedbandits.deploy.flower.desk import Desk
 from fedbandits.deploy.flower.manners import Newcomer, hand_overs
 from fedbandits.deploy.flower.post import Letter
-from fedbandits.wire import Wire
 
 HORIZON = 24
 LINEAR = fb.environments.Linear(clients=3, dim=3, arms=5)

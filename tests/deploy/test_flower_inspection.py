@@ -14,10 +14,11 @@ from misbehaving_node import LIES, told
 
 import fedbandits as fb
 from conformance.subjects import home, talkative
+from fedbandits.contract.messages import Message
+from fedbandits.contract.problem import Moment, Problem
+from fedbandits.contract.wire import Wire
 from fedbandits.deploy.flower.inspection import Inspector, RejectedError, largest_reward
 from fedbandits.deploy.settings import Settings
-from fedbandits.protocol import Message, Moment, Problem
-from fedbandits.wire import Wire
 
 ALONE = np.zeros(1, dtype=np.int64)
 DIM, HORIZON = 3, 50

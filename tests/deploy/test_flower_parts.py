@@ -12,7 +12,7 @@ import pytest
 from flower_worlds import Deployed, open_agent, wait_for
 
 import fedbandits as fb
-from fedbandits.catalogue import ConfigError
+from fedbandits.contract.catalogue import ConfigError
 from fedbandits.deploy.flower import operate
 from fedbandits.deploy.flower.book import Book, Outcome
 from fedbandits.deploy.flower.desk import Desk, fingerprint

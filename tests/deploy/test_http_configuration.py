@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from fedbandits.algorithms import DisLinUCB
-from fedbandits.catalogue import ConfigError
+from fedbandits.contract.catalogue import ConfigError
+from fedbandits.contract.problem import Moment
 from fedbandits.deploy import SettingsError
 from fedbandits.deploy.http.access import (
     TOKEN_VARIABLE,
@@ -20,7 +21,6 @@ from fedbandits.deploy.http.access import (
     resolve,
 )
 from fedbandits.deploy.http.configuration import Configuration, Limits, Opening, configuration, load_configuration
-from fedbandits.protocol import Moment
 
 SECRET = "a-token-that-is-only-used-in-tests"
 COMPLETE = """

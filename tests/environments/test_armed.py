@@ -10,12 +10,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import integrate, stats
 
-from fedbandits.catalogue import ConfigError, build
+from fedbandits.contract.catalogue import ConfigError, build
+from fedbandits.contract.problem import Moment
+from fedbandits.contract.world import Armed
 from fedbandits.environments import ENVIRONMENTS, BernoulliArms, GaussianArms, StableArms
 from fedbandits.environments import linear as blocks
 from fedbandits.environments.arms import FixedArms
-from fedbandits.environments.contract import Armed
-from fedbandits.protocol import Moment
 
 NAMES = ["bernoulli", "gaussian", "stable", "hard-heavy-tailed", "hard-contaminated", "hard-minimax"]
 SMALL = {"clients": 6, "arms": 4}

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import fedbandits as fb
-from fedbandits.catalogue import ConfigError
+from fedbandits.contract.catalogue import ConfigError
 from fedbandits.environments import lastfm
 from fedbandits.environments.lastfm import LastFM
 

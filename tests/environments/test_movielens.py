@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import fedbandits as fb
-from fedbandits.catalogue import ConfigError
+from fedbandits.contract.catalogue import ConfigError
 from fedbandits.data import parsed
 from fedbandits.environments import movielens
 from fedbandits.environments.movielens import MovieLens

@@ -9,7 +9,7 @@ import pytest
 from scipy import stats
 
 import fedbandits as fb
-from fedbandits.catalogue import ConfigError
+from fedbandits.contract.catalogue import ConfigError
 from fedbandits.environments import Log, Recommendation, recommendation
 
 ITEMS, DIM = 60, 5

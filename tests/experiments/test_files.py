@@ -8,7 +8,7 @@ from pydantic.dataclasses import dataclass
 
 from conformance.gossip import GossipLinUCB
 from fedbandits.algorithms import ALGORITHMS
-from fedbandits.catalogue import ConfigError
+from fedbandits.contract.catalogue import ConfigError
 from fedbandits.experiments import load_experiment, shipped_experiments
 
 SOUND = """

@@ -4,9 +4,9 @@ import pytest
 
 from conformance.gossip import GossipLinUCB
 from fedbandits.algorithms import ALGORITHMS
-from fedbandits.catalogue import ConfigError
+from fedbandits.contract.catalogue import ConfigError
 from fedbandits.experiments import run_experiment
-from fedbandits.results import Results
+from fedbandits.findings.results import Results
 
 SMALL = """
 title = "Small"

@@ -9,7 +9,7 @@ import time
 import pytest
 
 from fedbandits.experiments import run_experiment
-from fedbandits.results import Results
+from fedbandits.findings.results import Results
 
 pytestmark = pytest.mark.skipif(not os.path.isdir("/proc/self"), reason="looks processes up in /proc")
 

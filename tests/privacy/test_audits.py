@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from fedbandits.contract.streams import Streams
 from fedbandits.privacy import IntervalMeans, audit, broadcast, composed, laplace_ratio, tight
-from fedbandits.streams import Streams
 
 RUNS = 40_000
 

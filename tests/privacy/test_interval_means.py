@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from fedbandits.contract.streams import Streams
 from fedbandits.privacy import IntervalMeans, broadcast, regular
-from fedbandits.streams import Streams
 
 SEED = np.random.SeedSequence(3)
 

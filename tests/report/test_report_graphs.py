@@ -10,12 +10,12 @@ import pytest
 
 import fedbandits as fb
 from fedbandits.algorithms import ALGORITHMS
-from fedbandits.compare import comparison
-from fedbandits.portrait import OMITTED, TRUTH, Portrait, mistakes
+from fedbandits.contract.portrait import OMITTED, TRUTH, Portrait, mistakes
+from fedbandits.findings.results import Results
 from fedbandits.report import page
 from fedbandits.report.graphs import LACKING, RIGHT, WRONG, by_cluster, by_neighbours, client_graph, rectangles
 from fedbandits.report.portraits import portraits
-from fedbandits.results import Results
+from fedbandits.studies.compare import comparison
 
 ENV = fb.environments.ENVIRONMENTS["clustered-linear"](clients=8, dim=3, arms=5, pool=50, clusters=2, gamma=1.0)
 

@@ -11,13 +11,13 @@ import numpy as np
 import pytest
 
 import fedbandits as fb
-from fedbandits.compare import Case, Study, comparison, run_study
-from fedbandits.portrait import EDGES, KNOWN, LEADERS, OMITTED, Portrait, links
+from fedbandits.contract.portrait import EDGES, KNOWN, LEADERS, OMITTED, Portrait, links
+from fedbandits.findings.results import Results
 from fedbandits.report import page
 from fedbandits.report.knowledge import knowledge
 from fedbandits.report.networks import LEADER, MOST_LINKS, MOST_NODES, knowledge_picture, network_picture
 from fedbandits.report.scale import Scale
-from fedbandits.results import Results
+from fedbandits.studies.compare import Case, Study, comparison, run_study
 
 ENV = fb.environments.Linear(clients=4, dim=2, arms=3)
 STAR = nx.star_graph(3)

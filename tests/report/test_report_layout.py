@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from scipy.spatial.distance import pdist
 
-from fedbandits.portrait import links
+from fedbandits.contract.portrait import links
 from fedbandits.report.layout import positions
 
 GRAPHS = {

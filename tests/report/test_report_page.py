@@ -13,15 +13,15 @@ from markupsafe import Markup
 
 import fedbandits as fb
 from conformance.gossip import GossipLinUCB
-from fedbandits.catalogue import ConfigError
-from fedbandits.claims import Verdict
-from fedbandits.compare import Case, Study, comparison, run_study
-from fedbandits.network.contract import Given
+from fedbandits.contract.catalogue import ConfigError
+from fedbandits.findings.claims import Verdict
+from fedbandits.findings.results import Results
+from fedbandits.graphs.network import Given
 from fedbandits.report import Section, page, write_report
 from fedbandits.report.plots import REGRET, Series, sweep
 from fedbandits.report.sections import SECTIONS
 from fedbandits.report.units import definitions
-from fedbandits.results import Results
+from fedbandits.studies.compare import Case, Study, comparison, run_study
 
 VOID = {"meta", "link", "br", "hr", "img", "input"}
 

@@ -7,12 +7,12 @@ from rich.console import Console
 
 import fedbandits as fb
 from conformance.gossip import GossipLinUCB
-from fedbandits.compare import comparison
+from fedbandits.findings.results import Results
 from fedbandits.report import page
 from fedbandits.report.readable import exact, human, with_error
 from fedbandits.report.summary import COLUMNS, summarise
 from fedbandits.report.table import summary_table
-from fedbandits.results import Results
+from fedbandits.studies.compare import comparison
 
 
 def test_shared_columns_are_those_of_results_summary(results: Results) -> None:

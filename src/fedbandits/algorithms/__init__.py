@@ -33,7 +33,7 @@ from fedbandits.algorithms.linear.dislinucb import DisLinUCB
 from fedbandits.algorithms.linear.fedlinucb_async import FedLinUCBAsync
 from fedbandits.algorithms.linear.independent import IndependentLinTS, IndependentLinUCB
 from fedbandits.algorithms.random import Random
-from fedbandits.protocol import Algorithm
+from fedbandits.contract.algorithm import Algorithm
 
 ALGORITHMS: dict[str, type[Algorithm]] = {
     kind.about.name: kind

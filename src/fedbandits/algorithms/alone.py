@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from fedbandits.arrays import BoolArray
-from fedbandits.protocol import Message
-from fedbandits.state import Stateful
-from fedbandits.wire import WireError
+from fedbandits.contract.arrays import BoolArray
+from fedbandits.contract.messages import Message
+from fedbandits.contract.state import Stateful
+from fedbandits.contract.wire import WireError
 
 
 class LoneAgents(Stateful):

@@ -9,10 +9,10 @@ from pydantic import ConfigDict
 from pydantic.dataclasses import dataclass
 
 from fedbandits.algorithms.alone import LoneAgents
-from fedbandits.arrays import FloatArray, IntArray, check_arms, check_feedback, check_finite
-from fedbandits.catalogue import About
-from fedbandits.protocol import Problem
-from fedbandits.streams import Streams
+from fedbandits.contract.arrays import FloatArray, IntArray, check_arms, check_feedback, check_finite
+from fedbandits.contract.catalogue import About
+from fedbandits.contract.problem import Problem
+from fedbandits.contract.streams import Streams
 
 
 @dataclass(frozen=True, kw_only=True, config=ConfigDict(extra="forbid"))

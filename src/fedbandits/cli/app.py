@@ -44,7 +44,7 @@ def _guarded(command: Callable[[], Any]) -> int:
         code = command()
     except Exception as error:
         # heavy to import, and only needed when something has gone wrong
-        from fedbandits.catalogue import ConfigError
+        from fedbandits.contract.catalogue import ConfigError
 
         if isinstance(error, ConfigError):
             return complain(str(error), code=2)
@@ -53,7 +53,7 @@ def _guarded(command: Callable[[], Any]) -> int:
                 f"{message().rstrip('.')}; `fedbandits --help` and `fedbandits COMMAND --help` say what there is",
                 code=2,
             )
-        from fedbandits.engines import TaskError
+        from fedbandits.studies.engines import TaskError
 
         if isinstance(error, TaskError):
             return complain(str(error), code=1)

@@ -12,8 +12,8 @@ from rich.text import Text
 from fedbandits.algorithms import ALGORITHMS
 from fedbandits.environments import ENVIRONMENTS
 from fedbandits.experiments import load_experiment, shipped_experiments
-from fedbandits.network.topologies import NETWORKS
-from fedbandits.store import plain
+from fedbandits.graphs.topologies import NETWORKS
+from fedbandits.studies.store import plain
 
 if TYPE_CHECKING:
     from fedbandits.cli.catalogue import Kind

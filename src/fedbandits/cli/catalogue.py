@@ -21,9 +21,9 @@ def command(
     as_json: AsJson = False,
 ) -> None:
     """The catalogue: when an algorithm talks, what crosses the wire, what is guaranteed, and its parameters."""
-    from fedbandits.catalogue import ConfigError
     from fedbandits.cli.cards import card, entries
     from fedbandits.cli.console import out, print_json
+    from fedbandits.contract.catalogue import ConfigError
 
     if what is not None and what not in KINDS:
         raise ConfigError(f"list: there are no {what!r}; choose one of {', '.join(KINDS)}")

@@ -41,13 +41,13 @@ def command(
 ) -> None:
     """Run algorithms under the same seeds, hence the same arms and noise, and compare regret and communication."""
     from fedbandits.algorithms import ALGORITHMS
-    from fedbandits.catalogue import ConfigError
     from fedbandits.cli import specs
     from fedbandits.cli.progress import watched
     from fedbandits.cli.show import present
-    from fedbandits.compare import comparison
+    from fedbandits.contract.catalogue import ConfigError
     from fedbandits.environments import ENVIRONMENTS
-    from fedbandits.network.topologies import NETWORKS
+    from fedbandits.graphs.topologies import NETWORKS
+    from fedbandits.studies.compare import comparison
 
     chosen = specs.by_label([specs.parse(text, "-a") for text in algorithms])
     built = {label: specs.built(ALGORITHMS, spec, "algorithm") for label, spec in chosen.items()}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from importlib.util import find_spec
 
-from fedbandits.catalogue import ConfigError
+from fedbandits.contract.catalogue import ConfigError
 
 
 def require(extra: str, *modules: str) -> None:

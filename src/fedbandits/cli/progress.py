@@ -11,10 +11,10 @@ import typer
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
 
 from fedbandits.cli.console import err, note
-from fedbandits.engines import Task
-from fedbandits.environments.contract import Environment
+from fedbandits.contract.world import Environment
 from fedbandits.environments.schedules import awake_per_step
 from fedbandits.report.readable import human
+from fedbandits.studies.engines import Task
 
 
 class Bars:

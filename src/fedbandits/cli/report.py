@@ -18,13 +18,13 @@ def command(
     ] = None,
 ) -> None:
     """Write the HTML report of a directory of results, finished or not."""
-    from fedbandits.catalogue import ConfigError
     from fedbandits.cli.console import out as stdout
     from fedbandits.cli.run import run_command
     from fedbandits.cli.show import REPORT
+    from fedbandits.contract.catalogue import ConfigError
     from fedbandits.experiments import load_experiment, shipped_experiments
+    from fedbandits.findings.results import Results
     from fedbandits.report import write_report
-    from fedbandits.results import Results
 
     if not directory.is_dir():
         raise ConfigError(f"directory: {directory} does not exist; give the --out of an earlier run or comparison")

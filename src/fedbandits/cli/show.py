@@ -11,11 +11,11 @@ from rich.table import Table
 from rich.text import Text
 
 from fedbandits.cli.console import out, print_json
+from fedbandits.findings.results import Results, Verdict
 from fedbandits.report.page import write_report
 from fedbandits.report.published import published_table
 from fedbandits.report.summary import summarise
 from fedbandits.report.table import summary_table
-from fedbandits.results import Results, Verdict
 
 REPORT = "report.html"
 _VERDICTS = {"holds": ("✓ holds", "bold green"), "fails": ("✗ fails", "bold red")}

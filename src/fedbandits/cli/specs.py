@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from fedbandits.catalogue import ConfigError, build
+from fedbandits.contract.catalogue import ConfigError, build
 
 T = TypeVar("T")
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from fedbandits.catalogue import ConfigError
+from fedbandits.contract.catalogue import ConfigError
 
 
 @contextmanager

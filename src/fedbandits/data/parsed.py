@@ -16,7 +16,7 @@ from pathlib import Path
 
 import numpy as np
 
-from fedbandits.arrays import State
+from fedbandits.contract.arrays import State
 from fedbandits.data.sources import cache_folder
 
 _LARGE = 100 * 2**20

@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import IO, Protocol
 
-from fedbandits.catalogue import ConfigError
+from fedbandits.contract.catalogue import ConfigError
 
 VARIABLE = "FEDBANDITS_DATA"
 """The environment variable that names the folder of datasets."""

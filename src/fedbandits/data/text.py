@@ -10,8 +10,8 @@ from collections.abc import Sequence
 import numpy as np
 from scipy import sparse
 
-from fedbandits.arrays import FloatArray
-from fedbandits.catalogue import ConfigError
+from fedbandits.contract.arrays import FloatArray
+from fedbandits.contract.catalogue import ConfigError
 
 
 def count_words(documents: Sequence[str], *, min_df: int = 1) -> sparse.csr_matrix:

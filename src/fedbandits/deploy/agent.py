@@ -13,7 +13,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
-from fedbandits.arrays import State
+from fedbandits.contract.arrays import State
 from fedbandits.deploy.errors import (
     AgentError,
     CannotForgetError,
@@ -36,8 +36,9 @@ from fedbandits.deploy.replica import Replica
 from fedbandits.deploy.settings import Settings, made, stored
 
 if TYPE_CHECKING:
+    from fedbandits.contract.algorithm import Algorithm
+    from fedbandits.contract.problem import Moment, Problem
     from fedbandits.linalg.links import LinkName
-    from fedbandits.protocol import Algorithm, Moment, Problem
 
 _LAST_TURN = 2**63 - 1
 Rewards = Mapping[str, float] | Iterable[tuple[str, float]]

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from os import PathLike
 
-from fedbandits.catalogue import ConfigError
+from fedbandits.contract.catalogue import ConfigError
 
 
 class AgentError(Exception):

@@ -10,7 +10,7 @@ from datetime import datetime
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fedbandits.arrays import FloatArray
+from fedbandits.contract.arrays import FloatArray
 from fedbandits.deploy.errors import InputError, UnknownDecisionError
 from fedbandits.deploy.settings import Settings
 

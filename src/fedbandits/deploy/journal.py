@@ -28,7 +28,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from os import PathLike
 
-from fedbandits.arrays import FloatArray
+from fedbandits.contract.arrays import FloatArray
 from fedbandits.deploy.errors import CorruptError, LockedError, SettingsError, StorageError, is_busy, translated
 
 FORMAT = 1

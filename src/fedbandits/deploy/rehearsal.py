@@ -7,10 +7,10 @@ from dataclasses import replace
 
 import numpy as np
 
-from fedbandits.carriers import Serialising, hold
-from fedbandits.catalogue import ConfigError
+from fedbandits.contract.catalogue import ConfigError
+from fedbandits.contract.ledger import Ledger
 from fedbandits.deploy.settings import Settings
-from fedbandits.ledger import Ledger
+from fedbandits.transport.carriers import Serialising, hold
 
 ALONE = np.zeros(1, dtype=np.int64)
 """`who` of a population of one."""

@@ -9,15 +9,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fedbandits.arrays import FloatArray
+from fedbandits.contract.arrays import FloatArray
+from fedbandits.contract.messages import Message
+from fedbandits.contract.state import Stateful, from_bytes, to_bytes
+from fedbandits.contract.wire import Wire
 from fedbandits.deploy.errors import InputError, LetterError, ReplayError
 from fedbandits.deploy.inputs import FLOATS
 from fedbandits.deploy.journal import Answered, Decided, Event, Rewarded, Snapshot
 from fedbandits.deploy.rehearsal import ALONE
 from fedbandits.deploy.settings import Settings
-from fedbandits.protocol import Message
-from fedbandits.state import Stateful, from_bytes, to_bytes
-from fedbandits.wire import Wire
 
 
 @dataclass(slots=True)

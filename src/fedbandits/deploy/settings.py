@@ -12,12 +12,14 @@ from pydantic import ConfigDict, Field, SkipValidation, TypeAdapter, ValidationE
 from pydantic.dataclasses import dataclass
 
 from fedbandits.algorithms import ALGORITHMS
-from fedbandits.catalogue import ConfigError, build, explain
+from fedbandits.contract.algorithm import Algorithm, sizes_of
+from fedbandits.contract.catalogue import ConfigError, build, explain
+from fedbandits.contract.population import Agents
+from fedbandits.contract.problem import Moment, Problem
+from fedbandits.contract.streams import Streams
+from fedbandits.contract.wire import Wire
 from fedbandits.deploy.errors import SettingsError
 from fedbandits.linalg.links import LinkName
-from fedbandits.protocol import Agents, Algorithm, Moment, Problem
-from fedbandits.streams import Streams
-from fedbandits.wire import Wire, sizes_of
 
 if TYPE_CHECKING:
     from typing import Self

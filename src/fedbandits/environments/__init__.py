@@ -1,8 +1,8 @@
 """Environments by public name."""
 
+from fedbandits.contract.world import AboutEnvironment, Environment, Outcome, Turn, World
 from fedbandits.environments.armed import ArmedWorld, BernoulliArms, GaussianArms, StableArms
 from fedbandits.environments.clustered import ClusteredDrift, ClusteredLinear
-from fedbandits.environments.contract import AboutEnvironment, Environment, Outcome, Turn, World
 from fedbandits.environments.generalized import Logistic, PoissonCounts, Probit
 from fedbandits.environments.hard import HardContaminated, HardHeavyTailed, HardMinimax
 from fedbandits.environments.lastfm import LastFM

@@ -16,14 +16,14 @@ import numpy as np
 from pydantic import ConfigDict, Field, field_validator, model_validator
 from pydantic.dataclasses import dataclass
 
-from fedbandits.arrays import FloatArray
+from fedbandits.contract.arrays import FloatArray
+from fedbandits.contract.problem import Moment, Problem
+from fedbandits.contract.world import AboutEnvironment, parts_of
 from fedbandits.environments.arms import FixedArms
-from fedbandits.environments.contract import AboutEnvironment, parts_of
 from fedbandits.environments.laws import Bernoulli, Contaminated, Gaussian, Law, Stable
 from fedbandits.environments.linear import LinearWorld, presences
 from fedbandits.environments.schedules import Schedule
-from fedbandits.network.contract import Outliers
-from fedbandits.protocol import Moment, Problem
+from fedbandits.graphs.network import Outliers
 
 Finite = Annotated[float, Field(allow_inf_nan=False)]
 _THESIS = "Dubey (2022), thesis"

@@ -11,7 +11,7 @@ from typing import Literal, Protocol
 
 import numpy as np
 
-from fedbandits.arrays import FloatArray, IntArray
+from fedbandits.contract.arrays import FloatArray, IntArray
 from fedbandits.linalg.jit import jit
 from fedbandits.linalg.kernels import aligned
 

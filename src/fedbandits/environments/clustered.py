@@ -9,9 +9,9 @@ import numpy as np
 from pydantic import ConfigDict, Field, model_validator
 from pydantic.dataclasses import dataclass
 
-from fedbandits.arrays import FloatArray, IntArray
+from fedbandits.contract.arrays import FloatArray, IntArray
+from fedbandits.contract.world import AboutEnvironment, Outcome, Turn, World, parts_of
 from fedbandits.environments.arms import Spread
-from fedbandits.environments.contract import AboutEnvironment, Outcome, Turn, World, parts_of
 from fedbandits.environments.linear import Linear, LinearWorld, unit_rows
 
 _SOURCE = "Blaser, Li & Wang, AISTATS 2024"

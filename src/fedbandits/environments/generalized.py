@@ -8,10 +8,10 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import ConfigDict, Field
 from pydantic.dataclasses import dataclass
 
-from fedbandits.environments.contract import AboutEnvironment
+from fedbandits.contract.problem import Problem
+from fedbandits.contract.world import AboutEnvironment
 from fedbandits.environments.laws import Law, law_of
 from fedbandits.environments.linear import Linear
-from fedbandits.protocol import Problem
 
 _SOURCE = "Li & Wang, Communication Efficient Federated Learning for Generalized Linear Bandits"
 _SUB_GAUSSIAN = {"logistic": 0.5, "probit": 0.5, "poisson": 2.0}

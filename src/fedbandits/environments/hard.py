@@ -17,11 +17,11 @@ from pydantic import ConfigDict, Field, model_validator
 from pydantic.dataclasses import dataclass
 from scipy.special import rel_entr
 
-from fedbandits.arrays import FloatArray
+from fedbandits.contract.arrays import FloatArray
+from fedbandits.contract.problem import Moment, Problem
+from fedbandits.contract.world import AboutEnvironment
 from fedbandits.environments.armed import SharedArms
-from fedbandits.environments.contract import AboutEnvironment
 from fedbandits.environments.laws import Bernoulli, Law, TwoPoint
-from fedbandits.protocol import Moment, Problem
 
 _MINIMAX = math.sqrt(3) / 16
 """c in the gap c sqrt(K / (M T)): the maximiser of c/2 - 4 c^2 / sqrt(3), the regret's constant sqrt(3)/64 = 0.027."""

@@ -16,12 +16,12 @@ import numpy as np
 from pydantic import ConfigDict, Field
 from pydantic.dataclasses import dataclass
 
-from fedbandits.arrays import Array
-from fedbandits.catalogue import ConfigError
+from fedbandits.contract.arrays import Array
+from fedbandits.contract.catalogue import ConfigError
+from fedbandits.contract.world import AboutEnvironment
 from fedbandits.data.formats import published_format, read_columns, read_lines
 from fedbandits.data.sources import Source
 from fedbandits.data.text import count_words, embed
-from fedbandits.environments.contract import AboutEnvironment
 from fedbandits.environments.recommendation import Log, Recommending, active
 
 Resolution = Literal["day", "millisecond"]

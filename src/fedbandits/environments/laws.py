@@ -14,10 +14,10 @@ import numpy as np
 from scipy.special import gamma
 from scipy.stats import poisson
 
-from fedbandits.arrays import FloatArray
+from fedbandits.contract.arrays import FloatArray
+from fedbandits.graphs.network import Outliers
 from fedbandits.linalg.jit import jit
 from fedbandits.linalg.links import Link, LinkName, means
-from fedbandits.network.contract import Outliers
 
 
 class Law(Protocol):

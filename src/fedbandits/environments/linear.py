@@ -14,14 +14,14 @@ import numpy as np
 from pydantic import ConfigDict, Field, model_validator
 from pydantic.dataclasses import dataclass
 
-from fedbandits.arrays import BoolArray, FloatArray, IntArray
+from fedbandits.contract.arrays import BoolArray, FloatArray, IntArray
+from fedbandits.contract.problem import Problem
+from fedbandits.contract.world import AboutEnvironment, Outcome, Turn, World, parts_of
 from fedbandits.environments import schedules
 from fedbandits.environments.arms import ArmSource, FreshArms, PoolArms, Spread
-from fedbandits.environments.contract import AboutEnvironment, Outcome, Turn, World, parts_of
 from fedbandits.environments.laws import Gaussian, Law
 from fedbandits.environments.schedules import Schedule
 from fedbandits.linalg.jit import jit
-from fedbandits.protocol import Problem
 
 _BLOCK = 2**18
 """Numbers drawn at once; part of what a seed means, since every block has its own generator."""

@@ -20,13 +20,13 @@ from pydantic import ConfigDict, Field
 from pydantic.dataclasses import dataclass as parameters
 from scipy import sparse
 
-from fedbandits.arrays import IntArray, State
-from fedbandits.catalogue import ConfigError
+from fedbandits.contract.arrays import IntArray, State
+from fedbandits.contract.catalogue import ConfigError
+from fedbandits.contract.world import AboutEnvironment
 from fedbandits.data.formats import published_format, read_columns, read_lines
 from fedbandits.data.parsed import remembered
 from fedbandits.data.sources import Source
 from fedbandits.data.text import count_words, embed
-from fedbandits.environments.contract import AboutEnvironment
 from fedbandits.environments.recommendation import Log, Recommending, active
 
 VariantName = Literal["100k", "1m", "20m", "25m"]

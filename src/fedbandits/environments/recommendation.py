@@ -19,11 +19,11 @@ import pandas as pd
 from pydantic import ConfigDict, Field
 from pydantic.dataclasses import dataclass as parameters
 
-from fedbandits.arrays import Array, FloatArray, IntArray
-from fedbandits.catalogue import ConfigError
-from fedbandits.environments.contract import AboutEnvironment, Outcome, Turn
+from fedbandits.contract.arrays import Array, FloatArray, IntArray
+from fedbandits.contract.catalogue import ConfigError
+from fedbandits.contract.problem import Problem
+from fedbandits.contract.world import AboutEnvironment, Outcome, Turn
 from fedbandits.linalg.jit import jit
-from fedbandits.protocol import Problem
 
 Order = Literal["interleaved", "shuffled"]
 """Interleaved: again and again a uniformly random user who has events left takes the next one, in the log's order.

@@ -10,7 +10,7 @@ from typing import Literal
 
 import numpy as np
 
-from fedbandits.arrays import IntArray
+from fedbandits.contract.arrays import IntArray
 
 Schedule = Literal["all", "round-robin", "random"]
 """All agents every step; one agent per step in turn; one uniformly random agent per step."""

@@ -35,13 +35,13 @@ from typing import Annotated, Any
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 
 from fedbandits.algorithms import ALGORITHMS
-from fedbandits.catalogue import ConfigError, build, explain, hint
-from fedbandits.claims import METRICS, Claim, Growth, known_metric
-from fedbandits.compare import Case
+from fedbandits.contract.catalogue import ConfigError, build, explain, hint
 from fedbandits.environments import ENVIRONMENTS
-from fedbandits.network.contract import Network
-from fedbandits.network.topologies import NETWORKS
-from fedbandits.published import Published
+from fedbandits.findings.claims import METRICS, Claim, Growth, known_metric
+from fedbandits.findings.published import Published
+from fedbandits.graphs.network import Network
+from fedbandits.graphs.topologies import NETWORKS
+from fedbandits.studies.compare import Case
 
 
 class Part(BaseModel):

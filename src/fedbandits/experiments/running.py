@@ -5,12 +5,12 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 
-from fedbandits.catalogue import ConfigError
-from fedbandits.compare import Case, Study, run_study
-from fedbandits.engines import Watcher
+from fedbandits.contract.catalogue import ConfigError
 from fedbandits.experiments.files import NETWORK_NAME, Experiment, load_experiment
-from fedbandits.results import Results
-from fedbandits.store import describe
+from fedbandits.findings.results import Results
+from fedbandits.studies.compare import Case, Study, run_study
+from fedbandits.studies.engines import Watcher
+from fedbandits.studies.store import describe
 
 
 def run_experiment(

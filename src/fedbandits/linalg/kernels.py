@@ -19,20 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedbandits.linalg.jit import jit
-from fedbandits.linalg.simd import (
-    Address,
-    Value,
-    add,
-    address,
-    load,
-    mul,
-    muladd,
-    root,
-    store,
-    target,
-    total,
-    zero,
-)
+from fedbandits.linalg.simd import Address, Value, add, address, load, mul, muladd, root, store, target, total, zero
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]

@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from fedbandits.arrays import FloatArray
+from fedbandits.contract.arrays import FloatArray
 from fedbandits.linalg.jit import jit
 
 _ITERATIONS = 60

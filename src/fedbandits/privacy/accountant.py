@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 import numpy as np
 
-from fedbandits.arrays import FloatArray
+from fedbandits.contract.arrays import FloatArray
 from fedbandits.privacy.schedules import Releases
 
 if TYPE_CHECKING:

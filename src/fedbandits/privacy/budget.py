@@ -8,7 +8,7 @@ from typing import Annotated, ClassVar
 from pydantic import ConfigDict, Field, model_validator
 from pydantic.dataclasses import dataclass
 
-from fedbandits.catalogue import ConfigError
+from fedbandits.contract.catalogue import ConfigError
 from fedbandits.privacy.accountant import composed
 from fedbandits.privacy.schedules import Releases, Schedule, broadcast
 

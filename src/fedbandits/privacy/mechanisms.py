@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from fedbandits.arrays import BoolArray, FloatArray, IntArray
+from fedbandits.contract.arrays import BoolArray, FloatArray, IntArray
+from fedbandits.contract.state import Stateful
+from fedbandits.contract.streams import Streams
 from fedbandits.linalg.jit import jit
 from fedbandits.privacy.accountant import event
 from fedbandits.privacy.schedules import Releases
-from fedbandits.state import Stateful
-from fedbandits.streams import Streams
 
 if TYPE_CHECKING:
     from dp_accounting import DpEvent

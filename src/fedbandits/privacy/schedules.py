@@ -9,7 +9,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from fedbandits.arrays import FloatArray, IntArray
+from fedbandits.contract.arrays import FloatArray, IntArray
 from fedbandits.linalg.jit import jit
 
 

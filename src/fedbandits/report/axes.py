@@ -11,7 +11,7 @@ from matplotlib.axis import Axis
 from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, FuncFormatter, MaxNLocator, NullLocator
 
-from fedbandits.arrays import FloatArray
+from fedbandits.contract.arrays import FloatArray
 from fedbandits.report.palette import GRID, MUTED, TEXT
 from fedbandits.report.readable import human
 

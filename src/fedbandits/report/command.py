@@ -9,7 +9,7 @@ from typing import Any
 
 from fedbandits.algorithms import ALGORITHMS
 from fedbandits.environments import ENVIRONMENTS
-from fedbandits.network.topologies import NETWORKS
+from fedbandits.graphs.topologies import NETWORKS
 
 
 def compare_command(settings: Mapping[str, Any]) -> str | None:

@@ -16,7 +16,7 @@ from matplotlib.figure import Figure
 from matplotlib.patches import PathPatch
 from matplotlib.path import Path
 
-from fedbandits.arrays import BoolArray, IntArray
+from fedbandits.contract.arrays import BoolArray, IntArray
 from fedbandits.report.palette import GRID, MUTED, SERIES, TEXT, Ink
 from fedbandits.report.svg import inline_svg
 

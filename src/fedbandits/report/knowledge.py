@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from fedbandits.arrays import BoolArray, FloatArray, IntArray
-from fedbandits.portrait import EDGES, KNOWN, LEADERS, Portrait
+from fedbandits.contract.arrays import BoolArray, FloatArray, IntArray
+from fedbandits.contract.portrait import EDGES, KNOWN, LEADERS, Portrait
 from fedbandits.report.layout import positions
 from fedbandits.report.networks import LEADER, MOST_LINKS, MOST_NODES, knowledge_picture, network_picture
 from fedbandits.report.portraits import Drawn, title_of
@@ -19,7 +19,7 @@ from fedbandits.report.scale import Scale
 from fedbandits.report.section import Section, render
 
 if TYPE_CHECKING:
-    from fedbandits.results import Results
+    from fedbandits.findings.results import Results
 
 _MOST_PICTURES = 24
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import networkx as nx
 import numpy as np
 
-from fedbandits.arrays import FloatArray, IntArray
+from fedbandits.contract.arrays import FloatArray, IntArray
 
 _STRESSED = 200
 """Up to so many nodes a layout minimises stress (Kamada & Kawai, 1989); larger ones are relaxed from a spectral one."""

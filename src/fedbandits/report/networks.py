@@ -10,7 +10,7 @@ from matplotlib.patches import PathPatch
 from matplotlib.path import Path
 from scipy.spatial import KDTree
 
-from fedbandits.arrays import BoolArray, FloatArray, IntArray
+from fedbandits.contract.arrays import BoolArray, FloatArray, IntArray
 from fedbandits.report.axes import FONT, number_axis, quieten
 from fedbandits.report.palette import MUTED, SERIES, SURFACE, TEXT
 from fedbandits.report.readable import human

@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING
 from markupsafe import Markup
 
 import fedbandits
-from fedbandits.catalogue import ConfigError
+from fedbandits.contract.catalogue import ConfigError
 from fedbandits.report.palette import css_variables
 from fedbandits.report.section import SectionBuilder, render, source_of
 from fedbandits.report.sections import SECTIONS, headline
 
 if TYPE_CHECKING:
-    from fedbandits.results import Results
+    from fedbandits.findings.results import Results
 
 
 def page(results: Results, sections: Sequence[SectionBuilder] | None = None) -> str:

@@ -16,7 +16,7 @@ from markupsafe import Markup
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from fedbandits.arrays import FloatArray
+from fedbandits.contract.arrays import FloatArray
 from fedbandits.report import axes as frames
 from fedbandits.report.labels import beside, spread
 from fedbandits.report.palette import GRID, SURFACE, TEXT, Style, style

@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 from markupsafe import Markup
 
-from fedbandits.arrays import Array
-from fedbandits.portrait import OMITTED, TRUTH, Mistakes, Portrait, mistakes
+from fedbandits.contract.arrays import Array
+from fedbandits.contract.portrait import OMITTED, TRUTH, Mistakes, Portrait, mistakes
 from fedbandits.report.graphs import LACKING, OUTLINE, RIGHT, WRONG, client_graph
 from fedbandits.report.readable import exact, human
 from fedbandits.report.section import Section, render
 
 if TYPE_CHECKING:
-    from fedbandits.results import Results
+    from fedbandits.findings.results import Results
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from fedbandits.published import Beside
+from fedbandits.findings.published import Beside
 from fedbandits.report.readable import exact, human, with_error
 from fedbandits.report.section import Section, render
 from fedbandits.report.table import Column, Figure, Row, Table
 
 if TYPE_CHECKING:
-    from fedbandits.results import Results
+    from fedbandits.findings.results import Results
 
 _NOTHING = (Figure("", ""),)
 

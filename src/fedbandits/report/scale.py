@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from matplotlib.ticker import MaxNLocator
 
-from fedbandits.arrays import FloatArray, IntArray
+from fedbandits.contract.arrays import FloatArray, IntArray
 from fedbandits.report.axes import worth_a_log
 from fedbandits.report.palette import SCALE, Ink
 from fedbandits.report.readable import human

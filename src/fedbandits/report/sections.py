@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 from markupsafe import Markup
 
+from fedbandits.contract.ledger import DIRECTIONS
 from fedbandits.environments import ENVIRONMENTS
-from fedbandits.ledger import DIRECTIONS
 from fedbandits.report import plots
 from fedbandits.report.command import compare_command
 from fedbandits.report.knowledge import knowledge
@@ -26,7 +26,7 @@ from fedbandits.report.table import summary_table
 from fedbandits.report.units import definitions
 
 if TYPE_CHECKING:
-    from fedbandits.results import Results
+    from fedbandits.findings.results import Results
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 
 import pandas as pd
 
-from fedbandits.ledger import DIRECTIONS, UNITS
+from fedbandits.contract.ledger import DIRECTIONS, UNITS
 
 if TYPE_CHECKING:
-    from fedbandits.results import Results
+    from fedbandits.findings.results import Results
 
 _UNITS_SHOWN = tuple(unit for unit in UNITS if unit != "signals")
 COLUMNS = (

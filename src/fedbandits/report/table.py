@@ -15,7 +15,7 @@ from fedbandits.report.readable import exact, human, with_error
 from fedbandits.report.summary import summarise
 
 if TYPE_CHECKING:
-    from fedbandits.results import Results
+    from fedbandits.findings.results import Results
 
 _ARROWS = {"up": "↑", "down": "↓", "peer": "↔"}
 

@@ -6,7 +6,7 @@ import re
 
 from markupsafe import Markup, escape
 
-from fedbandits import ledger
+from fedbandits.contract import ledger
 
 
 def definitions() -> list[Markup]:

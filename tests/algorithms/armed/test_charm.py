@@ -12,13 +12,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fedbandits.algorithms.armed.charm import CHARM, Epochs
-from fedbandits.ledger import Ledger
-from fedbandits.network.contract import Faults
-from fedbandits.network.leaders import leadership
-from fedbandits.network.relay import relay_for
-from fedbandits.protocol import Inbox, Message, Problem
-from fedbandits.streams import Streams
-from fedbandits.wire import Wire, sizes_of
+from fedbandits.contract.algorithm import sizes_of
+from fedbandits.contract.ledger import Ledger
+from fedbandits.contract.messages import Inbox, Message
+from fedbandits.contract.problem import Problem
+from fedbandits.contract.streams import Streams
+from fedbandits.contract.wire import Wire
+from fedbandits.graphs.leaders import leadership
+from fedbandits.graphs.network import Faults
+from fedbandits.transport.relay import relay_for
 
 MEANS = np.array([0.3, 0.8, 0.5])
 GRAPHS = {

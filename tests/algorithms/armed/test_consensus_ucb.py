@@ -11,13 +11,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fedbandits.algorithms.armed.consensus_ucb import ConsensusUCB
-from fedbandits.ledger import Ledger
-from fedbandits.network.contract import Faults, Given
-from fedbandits.network.relay import relay_for
-from fedbandits.protocol import Inbox, Message, Problem
-from fedbandits.simulate import placed
-from fedbandits.streams import Streams
-from fedbandits.wire import Wire, sizes_of
+from fedbandits.contract.algorithm import sizes_of
+from fedbandits.contract.ledger import Ledger
+from fedbandits.contract.messages import Inbox, Message
+from fedbandits.contract.problem import Problem
+from fedbandits.contract.streams import Streams
+from fedbandits.contract.wire import Wire
+from fedbandits.graphs.network import Faults, Given
+from fedbandits.simulation.loop import placed
+from fedbandits.transport.relay import relay_for
 
 MEANS = np.array([0.2, 0.9, 0.5, 0.4])
 K = len(MEANS)

@@ -8,7 +8,7 @@ from estimator_definitions import stable
 from scipy.stats import binom
 
 from fedbandits.algorithms.armed.estimators import Estimation, estimator_for
-from fedbandits.protocol import Moment, Problem
+from fedbandits.contract.problem import Moment, Problem
 
 AGENTS = 3000
 SUB_GAUSSIAN = Problem(agents=1, dim=1, arms=1, horizon=1000, noise=1.0)

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from fedbandits.algorithms.armed.estimators import ESTIMATORS, EmpiricalMean, Estimation, estimator_for
-from fedbandits.catalogue import ConfigError
-from fedbandits.protocol import Moment, Problem
+from fedbandits.contract.catalogue import ConfigError
+from fedbandits.contract.problem import Moment, Problem
 
 PROBLEM = Problem(agents=4, dim=3, arms=3, horizon=500, noise=0.8)
 HEAVY = Problem(agents=4, dim=3, arms=3, horizon=500, moment=Moment(order=1.5, raw=4.0, central=3.0))

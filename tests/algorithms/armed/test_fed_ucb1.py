@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 import fedbandits as fb
-from fedbandits.network import Given
-from fedbandits.network.leaders import clique_of, leadership
-from fedbandits.simulate import Simulation
+from fedbandits.graphs import Given
+from fedbandits.graphs.leaders import clique_of, leadership
+from fedbandits.simulation.loop import Simulation
 
 STYLES = [fb.algorithms.FedUCB1, fb.algorithms.FedUCB1Best, fb.algorithms.CentUCB1]
 

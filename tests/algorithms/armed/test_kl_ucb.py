@@ -13,10 +13,10 @@ from scipy.special import rel_entr
 
 import fedbandits as fb
 from fedbandits.algorithms.armed.kl_ucb import KLUCB, highest_plausible
-from fedbandits.catalogue import ConfigError
+from fedbandits.contract.catalogue import ConfigError
+from fedbandits.contract.problem import Problem
+from fedbandits.contract.streams import Streams
 from fedbandits.environments import BernoulliArms, GaussianArms, HardHeavyTailed
-from fedbandits.protocol import Problem
-from fedbandits.streams import Streams
 
 
 def divergence(p, q):

@@ -12,15 +12,17 @@ from pydantic import ValidationError
 
 from conformance.flood import Flood
 from fedbandits.algorithms.armed.dp_ucb_int import DPUCBInt
-from fedbandits.algorithms.armed.neighbourhood import Neighbourhood
 from fedbandits.algorithms.armed.private_fed_ucb import PrivateFedUCB
-from fedbandits.catalogue import ConfigError
+from fedbandits.contract.catalogue import ConfigError
+from fedbandits.contract.messages import Inbox, Message
+from fedbandits.contract.population import Peers
+from fedbandits.contract.problem import Problem
+from fedbandits.contract.streams import Streams
 from fedbandits.environments.armed import BernoulliArms
-from fedbandits.network.contract import Given
+from fedbandits.graphs.network import Given
+from fedbandits.models.latest import Neighbourhood
 from fedbandits.privacy import Private, audit, broadcast, laplace_ratio, regular, spending, tight
-from fedbandits.protocol import Inbox, Message, Peers, Problem
-from fedbandits.simulate import simulate
-from fedbandits.streams import Streams
+from fedbandits.simulation.loop import simulate
 
 SEED = np.random.SeedSequence(11)
 ARMS = 3

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 import fedbandits as fb
-from fedbandits.network import Given
-from fedbandits.simulate import Simulation
+from fedbandits.graphs import Given
+from fedbandits.simulation.loop import Simulation
 
 ENV = fb.environments.GaussianArms(clients=9, arms=3, noise=1.0)
 MP_UCB = fb.algorithms.FedUCB1(exploration=2 * 2.1)

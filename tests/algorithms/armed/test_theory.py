@@ -10,7 +10,7 @@ import pytest
 
 import fedbandits as fb
 from fedbandits.algorithms.armed.theory import samples_needed
-from fedbandits.protocol import Moment, Problem
+from fedbandits.contract.problem import Moment, Problem
 
 MEANS = np.array([0.4, 0.7, 0.5])
 GAPS = np.array([0.3, 0.2])

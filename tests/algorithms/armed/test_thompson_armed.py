@@ -11,10 +11,10 @@ from scipy import integrate, stats
 import fedbandits as fb
 from fedbandits.algorithms.armed.kl_ucb import KLUCB
 from fedbandits.algorithms.armed.thompson import ThompsonBeta, ThompsonGaussian
-from fedbandits.catalogue import ConfigError
+from fedbandits.contract.catalogue import ConfigError
+from fedbandits.contract.problem import Problem
+from fedbandits.contract.streams import Streams
 from fedbandits.environments import BernoulliArms, GaussianArms, StableArms
-from fedbandits.protocol import Problem
-from fedbandits.streams import Streams
 
 MANY = 20_000
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from fedbandits.algorithms.clustered.homogeneity import compare_pairs
-from fedbandits.arrays import FloatArray
+from fedbandits.contract.arrays import FloatArray
 
 FIRST, SECOND = np.array([0]), np.array([1])
 

@@ -10,7 +10,7 @@ from conformance.worlds import recorded
 from fedbandits.algorithms import CLUB, CentralLinUCB, IndependentLinUCB
 from fedbandits.algorithms.clustered.grouping import components, shrinking
 from fedbandits.environments import ClusteredLinear
-from fedbandits.simulate import Simulation
+from fedbandits.simulation.loop import Simulation
 
 N, D = 12, 4
 HORIZON = 200

@@ -8,10 +8,10 @@ import pytest
 import fedbandits as fb
 from conformance.worlds import Together, recorded
 from fedbandits.algorithms import FCLUBDC
-from fedbandits.carriers import hold
+from fedbandits.contract.wire import Wire
 from fedbandits.environments import ClusteredLinear
-from fedbandits.simulate import Simulation
-from fedbandits.wire import Wire
+from fedbandits.simulation.loop import Simulation
+from fedbandits.transport.carriers import hold
 
 N, D = 12, 4
 SHAPE = {"clients": N, "dim": D, "arms": 6, "pool": 60, "centres": "equidistant", "gamma": 1.2}

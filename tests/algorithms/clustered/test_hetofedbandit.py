@@ -21,11 +21,12 @@ from fedbandits.algorithms import (
     OracleClusters,
 )
 from fedbandits.algorithms.clustered.clusters import membership, partition
+from fedbandits.contract.messages import Message
+from fedbandits.contract.problem import Problem
+from fedbandits.contract.streams import Streams
+from fedbandits.contract.wire import Wire
 from fedbandits.environments import ClusteredDrift, ClusteredLinear
-from fedbandits.protocol import Message, Problem
-from fedbandits.simulate import Simulation
-from fedbandits.streams import Streams
-from fedbandits.wire import Wire
+from fedbandits.simulation.loop import Simulation
 
 N, D, K = 9, 4, 6
 HORIZON = 150

@@ -11,7 +11,7 @@ from scipy.stats import binom, chi2, ncx2
 
 from fedbandits.algorithms import HetoFedBandit, HetoFedBanditE
 from fedbandits.algorithms.clustered.homogeneity import HomogeneityTest, compare_pairs
-from fedbandits.protocol import Problem
+from fedbandits.contract.problem import Problem
 
 NOISE = 0.1
 

@@ -9,7 +9,7 @@ from fedbandits.algorithms import HetoFedBandit
 from fedbandits.algorithms.clustered.clusters import clusters_of, partition
 from fedbandits.algorithms.clustered.homogeneity import HomogeneityTest
 from fedbandits.environments import ClusteredLinear
-from fedbandits.simulate import Simulation
+from fedbandits.simulation.loop import Simulation
 
 N, M = 2000, 20
 

@@ -23,8 +23,9 @@ from fedbandits.algorithms import (
     HetoFedBanditPQ,
     OracleClusters,
 )
+from fedbandits.contract.messages import Message
+from fedbandits.contract.problem import Problem
 from fedbandits.environments import ClusteredLinear, Linear
-from fedbandits.protocol import Message, Problem
 
 N, D, K = 8, 4, 6
 HORIZON = 300

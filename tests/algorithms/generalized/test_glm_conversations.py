@@ -10,7 +10,7 @@ import pytest
 import fedbandits as fb
 from conformance.worlds import recorded
 from fedbandits.algorithms import ALGORITHMS
-from fedbandits.ledger import DIRECTIONS, UNITS
+from fedbandits.contract.ledger import DIRECTIONS, UNITS
 
 N, D = 6, 5
 FAMILY = sorted(name for name, kind in ALGORITHMS.items() if kind.about.family == "generalized")

@@ -7,8 +7,8 @@ import pytest
 
 import fedbandits as fb
 from fedbandits.algorithms import AsyncLinUCBAM
-from fedbandits.protocol import Problem
-from fedbandits.streams import Streams
+from fedbandits.contract.problem import Problem
+from fedbandits.contract.streams import Streams
 
 G, D, N = 3, 5, 4
 

@@ -7,10 +7,10 @@ import pytest
 from scipy.stats import binomtest
 
 import fedbandits as fb
-from fedbandits.algorithms.linear.width import widths
+from fedbandits.contract.problem import Problem
+from fedbandits.contract.streams import Streams
 from fedbandits.environments.linear import unit_rows
-from fedbandits.protocol import Problem
-from fedbandits.streams import Streams
+from fedbandits.models.width import widths
 
 RUNS, STEPS, D, K = 4000, 60, 3, 4
 

@@ -8,10 +8,11 @@ import pytest
 import fedbandits as fb
 from conformance.worlds import Together, recorded
 from fedbandits.algorithms import AsyncLinUCB, AsyncLinUCBAM, CentralLinUCB, DisLinUCB, FedLinUCBAsync
-from fedbandits.carriers import hold
-from fedbandits.protocol import Message, Problem
-from fedbandits.streams import Streams
-from fedbandits.wire import Wire
+from fedbandits.contract.messages import Message
+from fedbandits.contract.problem import Problem
+from fedbandits.contract.streams import Streams
+from fedbandits.contract.wire import Wire
+from fedbandits.transport.carriers import hold
 
 N, D, K = 5, 4, 6
 HORIZON = 60

@@ -7,8 +7,8 @@ import pytest
 from scipy.stats import binomtest, norm
 
 from fedbandits.algorithms import IndependentLinTS
-from fedbandits.protocol import Problem
-from fedbandits.streams import Streams
+from fedbandits.contract.problem import Problem
+from fedbandits.contract.streams import Streams
 
 D = 3
 

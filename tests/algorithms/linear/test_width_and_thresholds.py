@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from fedbandits.algorithms import AsyncLinUCB, AsyncLinUCBAM, DisLinUCB, FedLinUCBAsync, IndependentLinUCB
-from fedbandits.algorithms.linear.width import widths
-from fedbandits.protocol import Problem
+from fedbandits.contract.problem import Problem
+from fedbandits.models.width import widths
 
 
 def width(rule, *, logdet=0.0, count=0.0, noise=0.1, bound=1.0, ridge=1.0, delta=0.1, dim=25):

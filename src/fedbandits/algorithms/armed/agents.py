@@ -7,9 +7,9 @@ from typing import ClassVar
 import numpy as np
 
 from fedbandits.algorithms.armed.estimators import Estimation, estimator_for
-from fedbandits.arrays import FloatArray, IntArray, check_arms, check_feedback, check_finite
-from fedbandits.protocol import Problem
-from fedbandits.state import Stateful
+from fedbandits.contract.arrays import FloatArray, IntArray, check_arms, check_feedback, check_finite
+from fedbandits.contract.problem import Problem
+from fedbandits.contract.state import Stateful
 
 
 def check_armed(who: IntArray, arms: FloatArray, n: int, count: int) -> None:

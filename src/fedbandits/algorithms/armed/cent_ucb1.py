@@ -11,13 +11,15 @@ from pydantic.dataclasses import dataclass
 from fedbandits.algorithms.armed.estimators import Estimation, MeanName
 from fedbandits.algorithms.armed.fed_ucb1 import PULLED, REWARD, FedUCB1Agents
 from fedbandits.algorithms.armed.theory import domination, lower_bound, upper_bound
-from fedbandits.arrays import FloatArray, IntArray, State
-from fedbandits.catalogue import About
+from fedbandits.contract.algorithm import Bounds
+from fedbandits.contract.arrays import FloatArray, IntArray, State
+from fedbandits.contract.catalogue import About
+from fedbandits.contract.messages import Inbox
+from fedbandits.contract.portrait import LEADERS
+from fedbandits.contract.problem import Problem
+from fedbandits.contract.streams import Streams
+from fedbandits.graphs.leaders import leadership
 from fedbandits.linalg.jit import jit
-from fedbandits.network.leaders import leadership
-from fedbandits.portrait import LEADERS
-from fedbandits.protocol import Bounds, Inbox, Problem
-from fedbandits.streams import Streams
 
 
 @dataclass(frozen=True, kw_only=True, config=ConfigDict(extra="forbid"))

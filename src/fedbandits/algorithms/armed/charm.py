@@ -10,14 +10,15 @@ from pydantic.dataclasses import dataclass
 
 from fedbandits.algorithms.armed.agents import ArmedAgents
 from fedbandits.algorithms.armed.fed_ucb1 import EARNED, PULLED, REWARD
-from fedbandits.arrays import FloatArray, IntArray, State
-from fedbandits.catalogue import About
+from fedbandits.contract.arrays import FloatArray, IntArray, State
+from fedbandits.contract.catalogue import About
+from fedbandits.contract.messages import Inbox, Message
+from fedbandits.contract.portrait import KNOWN, LEADERS
+from fedbandits.contract.problem import Problem
+from fedbandits.contract.state import Stateful
+from fedbandits.contract.streams import Streams
+from fedbandits.graphs.leaders import leadership
 from fedbandits.linalg.jit import jit
-from fedbandits.network.leaders import leadership
-from fedbandits.portrait import KNOWN, LEADERS
-from fedbandits.protocol import Inbox, Message, Problem
-from fedbandits.state import Stateful
-from fedbandits.streams import Streams
 
 _LONGEST = 2.0**60
 """Turns of the longest epoch: no run lasts so long, and the end of such an epoch still is an int64."""

@@ -10,14 +10,15 @@ from pydantic import ConfigDict, Field
 from pydantic.dataclasses import dataclass
 
 from fedbandits.algorithms.armed.agents import ArmedAgents
-from fedbandits.arrays import FloatArray, IntArray, State
-from fedbandits.catalogue import About
+from fedbandits.contract.arrays import FloatArray, IntArray, State
+from fedbandits.contract.catalogue import About
+from fedbandits.contract.messages import Inbox, Message
+from fedbandits.contract.portrait import KNOWN
+from fedbandits.contract.problem import Problem
+from fedbandits.contract.streams import Streams
+from fedbandits.contract.wire import Utterance, vector
+from fedbandits.graphs.hops import adjacency
 from fedbandits.linalg.jit import jit
-from fedbandits.network.hops import adjacency
-from fedbandits.portrait import KNOWN
-from fedbandits.protocol import Inbox, Message, Problem
-from fedbandits.streams import Streams
-from fedbandits.wire import Utterance, vector
 
 COUNTS, SUMS = vector("counts", "K"), vector("sums", "K")
 ESTIMATE = Utterance("estimate", "peer", (COUNTS, SUMS))

@@ -10,11 +10,11 @@ from pydantic.dataclasses import dataclass
 from fedbandits.algorithms.alone import LoneAgents
 from fedbandits.algorithms.armed.releasing import ReleasingAgents
 from fedbandits.algorithms.armed.tally import check_unit_range
-from fedbandits.catalogue import About
+from fedbandits.contract.catalogue import About
+from fedbandits.contract.problem import Problem
+from fedbandits.contract.streams import Streams
 from fedbandits.privacy.budget import PrivacyParameters
 from fedbandits.privacy.schedules import regular
-from fedbandits.protocol import Problem
-from fedbandits.streams import Streams
 
 
 @dataclass(frozen=True, kw_only=True, config=ConfigDict(extra="forbid"))

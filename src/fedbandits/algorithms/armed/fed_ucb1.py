@@ -11,13 +11,15 @@ from pydantic.dataclasses import dataclass
 from fedbandits.algorithms.armed.agents import OptimisticAgents
 from fedbandits.algorithms.armed.estimators import Estimation, MeanName
 from fedbandits.algorithms.armed.theory import clique_count, lower_bound, strangers, upper_bound
-from fedbandits.arrays import FloatArray, IntArray, State
-from fedbandits.catalogue import About
-from fedbandits.network.leaders import clique_of
-from fedbandits.portrait import KNOWN
-from fedbandits.protocol import Bounds, Inbox, Message, Problem
-from fedbandits.streams import Streams
-from fedbandits.wire import Field, Utterance
+from fedbandits.contract.algorithm import Bounds
+from fedbandits.contract.arrays import FloatArray, IntArray, State
+from fedbandits.contract.catalogue import About
+from fedbandits.contract.messages import Inbox, Message
+from fedbandits.contract.portrait import KNOWN
+from fedbandits.contract.problem import Problem
+from fedbandits.contract.streams import Streams
+from fedbandits.contract.wire import Field, Utterance
+from fedbandits.graphs.leaders import clique_of
 
 PULLED, EARNED = Field("arm"), Field("reward", raw=True)
 REWARD = Utterance("reward", "peer", (PULLED, EARNED))

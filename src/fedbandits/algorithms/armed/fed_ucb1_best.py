@@ -11,12 +11,14 @@ from pydantic.dataclasses import dataclass
 from fedbandits.algorithms.armed.estimators import Estimation, MeanName
 from fedbandits.algorithms.armed.fed_ucb1 import EARNED, PULLED, FedUCB1Agents
 from fedbandits.algorithms.armed.theory import domination, lower_bound, upper_bound
-from fedbandits.arrays import FloatArray, IntArray
-from fedbandits.catalogue import About
+from fedbandits.contract.algorithm import Bounds
+from fedbandits.contract.arrays import FloatArray, IntArray
+from fedbandits.contract.catalogue import About
+from fedbandits.contract.messages import Inbox, Message
+from fedbandits.contract.problem import Problem
+from fedbandits.contract.streams import Streams
+from fedbandits.contract.wire import Field, Utterance
 from fedbandits.linalg.jit import jit
-from fedbandits.protocol import Bounds, Inbox, Message, Problem
-from fedbandits.streams import Streams
-from fedbandits.wire import Field, Utterance
 
 ESTIMATE, SAMPLES = Field("estimate", ("K",)), Field("samples", ("K",))
 BELIEF = Utterance("belief", "peer", (PULLED, EARNED, ESTIMATE, SAMPLES))

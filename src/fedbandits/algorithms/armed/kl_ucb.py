@@ -10,11 +10,11 @@ from pydantic import ConfigDict, Field
 from pydantic.dataclasses import dataclass
 
 from fedbandits.algorithms.armed.tally import TallyingAgents, check_unit_range, check_unit_rewards
-from fedbandits.arrays import FloatArray, IntArray
-from fedbandits.catalogue import About
+from fedbandits.contract.arrays import FloatArray, IntArray
+from fedbandits.contract.catalogue import About
+from fedbandits.contract.problem import Problem
+from fedbandits.contract.streams import Streams
 from fedbandits.linalg.jit import jit
-from fedbandits.protocol import Problem
-from fedbandits.streams import Streams
 
 _ITERATIONS = 100
 """Far more than Newton's method takes here; only there so that the loop has an end."""

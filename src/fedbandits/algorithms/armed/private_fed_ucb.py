@@ -8,17 +8,18 @@ import numpy as np
 from pydantic import ConfigDict
 from pydantic.dataclasses import dataclass
 
-from fedbandits.algorithms.armed.neighbourhood import Neighbourhood
 from fedbandits.algorithms.armed.releasing import ReleasingAgents
 from fedbandits.algorithms.armed.tally import check_unit_range
-from fedbandits.arrays import FloatArray, IntArray, State
-from fedbandits.catalogue import About
-from fedbandits.portrait import KNOWN
+from fedbandits.contract.arrays import FloatArray, IntArray, State
+from fedbandits.contract.catalogue import About
+from fedbandits.contract.messages import Inbox, Message
+from fedbandits.contract.portrait import KNOWN
+from fedbandits.contract.problem import Problem
+from fedbandits.contract.streams import Streams
+from fedbandits.contract.wire import Field, Utterance
+from fedbandits.models.latest import Neighbourhood
 from fedbandits.privacy.budget import PrivacyParameters
 from fedbandits.privacy.schedules import broadcast
-from fedbandits.protocol import Inbox, Message, Problem
-from fedbandits.streams import Streams
-from fedbandits.wire import Field, Utterance
 
 MEAN, COUNT = Field("mean", ("K",)), Field("count", ("K",))
 RELEASED = Utterance("released", "peer", (MEAN, COUNT))

@@ -13,12 +13,13 @@ from pydantic.dataclasses import dataclass
 
 from fedbandits.algorithms.armed.estimators import EmpiricalMean, Estimation
 from fedbandits.algorithms.armed.fed_ucb1 import REWARD, FedUCB1Agents
-from fedbandits.arrays import FloatArray, IntArray
-from fedbandits.catalogue import About
+from fedbandits.contract.arrays import FloatArray, IntArray
+from fedbandits.contract.catalogue import About
+from fedbandits.contract.messages import Inbox
+from fedbandits.contract.problem import Problem
+from fedbandits.contract.streams import Streams
+from fedbandits.graphs.hops import pairs_by_distance
 from fedbandits.linalg.jit import jit
-from fedbandits.network.hops import pairs_by_distance
-from fedbandits.protocol import Inbox, Problem
-from fedbandits.streams import Streams
 
 
 @dataclass(frozen=True, kw_only=True, config=ConfigDict(extra="forbid"))

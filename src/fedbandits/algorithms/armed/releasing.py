@@ -7,14 +7,14 @@ from typing import ClassVar
 import numpy as np
 
 from fedbandits.algorithms.armed.agents import ArmedAgents
-from fedbandits.arrays import FloatArray, IntArray
+from fedbandits.contract.arrays import FloatArray, IntArray
+from fedbandits.contract.problem import Problem
+from fedbandits.contract.streams import Streams
 from fedbandits.linalg.jit import jit
 from fedbandits.privacy.accountant import spending
 from fedbandits.privacy.budget import PrivacyParameters
 from fedbandits.privacy.mechanisms import IntervalMeans
 from fedbandits.privacy.schedules import Schedule, longest_gap
-from fedbandits.protocol import Problem
-from fedbandits.streams import Streams
 
 
 class ReleasingAgents(ArmedAgents):

@@ -8,9 +8,9 @@ import numpy as np
 
 from fedbandits.algorithms.alone import LoneAgents
 from fedbandits.algorithms.armed.agents import ArmedAgents
-from fedbandits.arrays import FloatArray, IntArray
-from fedbandits.catalogue import ConfigError
-from fedbandits.protocol import Problem
+from fedbandits.contract.arrays import FloatArray, IntArray
+from fedbandits.contract.catalogue import ConfigError
+from fedbandits.contract.problem import Problem
 
 
 class TallyingAgents(ArmedAgents, LoneAgents):

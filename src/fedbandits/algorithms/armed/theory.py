@@ -20,11 +20,11 @@ import numpy as np
 from scipy.special import rel_entr
 
 from fedbandits.algorithms.armed.estimators import Estimation, estimator_for
-from fedbandits.arrays import FloatArray
-from fedbandits.network.hops import power_graph
-from fedbandits.network.leaders import clique_of, leadership
-from fedbandits.network.structure import independent_set
-from fedbandits.protocol import Problem
+from fedbandits.contract.arrays import FloatArray
+from fedbandits.contract.problem import Problem
+from fedbandits.graphs.hops import power_graph
+from fedbandits.graphs.leaders import clique_of, leadership
+from fedbandits.graphs.structure import independent_set
 
 _LARGEST_SAMPLE = 2**60
 

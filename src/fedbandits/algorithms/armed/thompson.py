@@ -14,10 +14,10 @@ from pydantic.dataclasses import dataclass
 from scipy.special import betaincinv
 
 from fedbandits.algorithms.armed.tally import TallyingAgents, check_unit_range, check_unit_rewards
-from fedbandits.arrays import FloatArray, IntArray
-from fedbandits.catalogue import About
-from fedbandits.protocol import Problem
-from fedbandits.streams import Streams
+from fedbandits.contract.arrays import FloatArray, IntArray
+from fedbandits.contract.catalogue import About
+from fedbandits.contract.problem import Problem
+from fedbandits.contract.streams import Streams
 
 
 @dataclass(frozen=True, kw_only=True, config=ConfigDict(extra="forbid"))

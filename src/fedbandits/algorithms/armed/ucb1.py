@@ -12,10 +12,11 @@ from fedbandits.algorithms.alone import LoneAgents
 from fedbandits.algorithms.armed.agents import OptimisticAgents
 from fedbandits.algorithms.armed.estimators import Estimation, MeanName
 from fedbandits.algorithms.armed.theory import lower_bound, upper_bound
-from fedbandits.arrays import FloatArray
-from fedbandits.catalogue import About
-from fedbandits.protocol import Bounds, Problem
-from fedbandits.streams import Streams
+from fedbandits.contract.algorithm import Bounds
+from fedbandits.contract.arrays import FloatArray
+from fedbandits.contract.catalogue import About
+from fedbandits.contract.problem import Problem
+from fedbandits.contract.streams import Streams
 
 
 @dataclass(frozen=True, kw_only=True, config=ConfigDict(extra="forbid"))

@@ -7,12 +7,13 @@ from typing import ClassVar
 import numpy as np
 
 from fedbandits.algorithms.linear.agents import COLLECT, LinearParameters, LinUCBAgents, told
-from fedbandits.algorithms.triggers import urgencies
-from fedbandits.arrays import BoolArray, FloatArray, IntArray, check_arms, check_finite
-from fedbandits.linalg.ridge import Statistics
-from fedbandits.protocol import Message, Problem
-from fedbandits.streams import Streams
-from fedbandits.wire import Field, Utterance, WireError, matrix, vector
+from fedbandits.contract.arrays import BoolArray, FloatArray, IntArray, check_arms, check_finite
+from fedbandits.contract.messages import Message
+from fedbandits.contract.problem import Problem
+from fedbandits.contract.streams import Streams
+from fedbandits.contract.wire import Field, Utterance, WireError, matrix, vector
+from fedbandits.models.statistics import Statistics
+from fedbandits.models.triggers import urgencies
 
 _STATISTICS = (matrix("gram"), vector("moment"), Field("count", optional=True))
 

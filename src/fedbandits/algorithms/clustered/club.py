@@ -16,10 +16,10 @@ from fedbandits.algorithms.clustered.grouping import (
     shrinking,
 )
 from fedbandits.algorithms.linear.agents import COLLECT, FRESH, POOL
-from fedbandits.arrays import BoolArray, IntArray
-from fedbandits.catalogue import About
-from fedbandits.linalg.ridge import solve
-from fedbandits.protocol import Problem
+from fedbandits.contract.arrays import BoolArray, IntArray
+from fedbandits.contract.catalogue import About
+from fedbandits.contract.problem import Problem
+from fedbandits.models.ridge import solve
 
 
 @dataclass(frozen=True, kw_only=True, config=ConfigDict(extra="forbid"))

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from fedbandits.arrays import BoolArray, IntArray
-from fedbandits.network.cliques import DEFAULT_LIMIT, TooManyCliques, greedy_cover, maximal_cliques
+from fedbandits.contract.arrays import BoolArray, IntArray
+from fedbandits.graphs.cliques import DEFAULT_LIMIT, TooManyCliques, greedy_cover, maximal_cliques
 
 
 def clusters_of(adjacent: BoolArray, limit: int = DEFAULT_LIMIT) -> BoolArray:

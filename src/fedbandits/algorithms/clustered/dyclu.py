@@ -13,11 +13,11 @@ from scipy.stats import chi2
 from fedbandits.algorithms.clustered.grouping import GroupingParameters, GroupingServer
 from fedbandits.algorithms.clustered.homogeneity import HomogeneityTest, fit
 from fedbandits.algorithms.linear.agents import COLLECT, FRESH, POOL
-from fedbandits.algorithms.linear.width import Width
-from fedbandits.arrays import Array, BoolArray, FloatArray, IntArray
-from fedbandits.catalogue import About, ConfigError
-from fedbandits.linalg.ridge import Statistics
-from fedbandits.protocol import Problem
+from fedbandits.contract.arrays import Array, BoolArray, FloatArray, IntArray
+from fedbandits.contract.catalogue import About, ConfigError
+from fedbandits.contract.problem import Problem
+from fedbandits.models.statistics import Statistics
+from fedbandits.models.width import Width
 
 
 @dataclass(frozen=True, kw_only=True, config=ConfigDict(extra="forbid"))

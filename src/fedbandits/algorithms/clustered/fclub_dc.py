@@ -12,13 +12,15 @@ from fedbandits.algorithms.clustered.clusters import partition
 from fedbandits.algorithms.clustered.grouping import components, distances, shrinking
 from fedbandits.algorithms.linear.agents import COLLECT, FRESH, NEWS, POOL, told
 from fedbandits.algorithms.linear.async_linucb import AsyncLinUCBAgents, AsyncParameters
-from fedbandits.arrays import FloatArray, IntArray, State
-from fedbandits.catalogue import About
+from fedbandits.contract.arrays import FloatArray, IntArray, State
+from fedbandits.contract.catalogue import About
+from fedbandits.contract.messages import Conversation, Message
+from fedbandits.contract.problem import Problem
+from fedbandits.contract.state import Stateful
+from fedbandits.contract.streams import Streams
 from fedbandits.linalg import kernels
-from fedbandits.linalg.ridge import Statistics, solve
-from fedbandits.protocol import Conversation, Message, Problem
-from fedbandits.state import Stateful
-from fedbandits.streams import Streams
+from fedbandits.models.ridge import solve
+from fedbandits.models.statistics import Statistics
 
 
 @dataclass(frozen=True, kw_only=True, config=ConfigDict(extra="forbid"))

@@ -13,11 +13,12 @@ from scipy.sparse.csgraph import connected_components
 
 from fedbandits.algorithms.linear.agents import COLLECT, POOL, LinearParameters, told
 from fedbandits.algorithms.linear.central_linucb import CentralLinUCBAgents
-from fedbandits.arrays import BoolArray, FloatArray, IntArray, State
-from fedbandits.linalg.ridge import Statistics
-from fedbandits.protocol import Conversation, Message, Problem
-from fedbandits.state import Stateful
-from fedbandits.streams import Streams
+from fedbandits.contract.arrays import BoolArray, FloatArray, IntArray, State
+from fedbandits.contract.messages import Conversation, Message
+from fedbandits.contract.problem import Problem
+from fedbandits.contract.state import Stateful
+from fedbandits.contract.streams import Streams
+from fedbandits.models.statistics import Statistics
 
 
 @dataclass(frozen=True, kw_only=True, config=ConfigDict(extra="forbid"))

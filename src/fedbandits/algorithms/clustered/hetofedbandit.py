@@ -22,10 +22,10 @@ from fedbandits.algorithms.clustered.agents import (
 from fedbandits.algorithms.clustered.homogeneity import HomogeneityTest
 from fedbandits.algorithms.clustered.servers import FixedClustersServer, ReclusteringServer, Rules
 from fedbandits.algorithms.linear.agents import COLLECT, LinearParameters
-from fedbandits.catalogue import About, ConfigError
-from fedbandits.network.cliques import DEFAULT_LIMIT
-from fedbandits.protocol import Problem
-from fedbandits.streams import Streams
+from fedbandits.contract.catalogue import About, ConfigError
+from fedbandits.contract.problem import Problem
+from fedbandits.contract.streams import Streams
+from fedbandits.graphs.cliques import DEFAULT_LIMIT
 
 _SOURCE = "Blaser, Li & Wang, AISTATS 2024"
 

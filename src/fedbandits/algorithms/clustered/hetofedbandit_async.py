@@ -12,11 +12,12 @@ from fedbandits.algorithms.clustered.agents import OWN, REPORT, TOTAL, TotalAgen
 from fedbandits.algorithms.clustered.hetofedbandit import ClusterParameters
 from fedbandits.algorithms.clustered.servers import ClusterServer, Rules, same_for_all, sum_of
 from fedbandits.algorithms.linear.agents import told
-from fedbandits.arrays import IntArray
-from fedbandits.catalogue import About
-from fedbandits.linalg.ridge import Statistics
-from fedbandits.protocol import Conversation, Message, Problem
-from fedbandits.streams import Streams
+from fedbandits.contract.arrays import IntArray
+from fedbandits.contract.catalogue import About
+from fedbandits.contract.messages import Conversation, Message
+from fedbandits.contract.problem import Problem
+from fedbandits.contract.streams import Streams
+from fedbandits.models.statistics import Statistics
 
 
 @dataclass(frozen=True, kw_only=True, config=ConfigDict(extra="forbid"))

@@ -22,7 +22,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from scipy.stats import chi2, ncx2
 
-from fedbandits.arrays import BoolArray, FloatArray, IntArray
+from fedbandits.contract.arrays import BoolArray, FloatArray, IntArray
 from fedbandits.linalg import kernels
 from fedbandits.linalg.jit import jit
 

@@ -13,9 +13,9 @@ from fedbandits.algorithms.clustered.clusters import partition
 from fedbandits.algorithms.clustered.hetofedbandit import ClusterParameters
 from fedbandits.algorithms.clustered.servers import FixedClustersServer
 from fedbandits.algorithms.linear.agents import COLLECT
-from fedbandits.catalogue import About, ConfigError
-from fedbandits.protocol import Problem
-from fedbandits.streams import Streams
+from fedbandits.contract.catalogue import About, ConfigError
+from fedbandits.contract.problem import Problem
+from fedbandits.contract.streams import Streams
 
 
 @dataclass(frozen=True, kw_only=True, config=ConfigDict(extra="forbid"))

@@ -12,10 +12,10 @@ from fedbandits.algorithms.clustered.agents import ALARM, ASK_LEVEL, REPORT, SHA
 from fedbandits.algorithms.clustered.clusters import clusters_of
 from fedbandits.algorithms.clustered.homogeneity import HomogeneityTest
 from fedbandits.algorithms.linear.agents import COLLECT, told
-from fedbandits.arrays import BoolArray, FloatArray, IntArray, State, shown_to
-from fedbandits.linalg.ridge import Statistics
-from fedbandits.protocol import Conversation, Message
-from fedbandits.state import Stateful
+from fedbandits.contract.arrays import BoolArray, FloatArray, IntArray, State, shown_to
+from fedbandits.contract.messages import Conversation, Message
+from fedbandits.contract.state import Stateful
+from fedbandits.models.statistics import Statistics
 
 _NOBODY = np.empty(0, dtype=np.int64)
 _FIRST = np.zeros(1, dtype=np.int64)

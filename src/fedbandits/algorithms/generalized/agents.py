@@ -7,18 +7,20 @@ from typing import ClassVar
 
 import numpy as np
 
-from fedbandits.algorithms.generalized.observations import Observations
 from fedbandits.algorithms.generalized.parameters import Constants, GLMParameters
 from fedbandits.algorithms.generalized.widths import global_part, local_part, offline
-from fedbandits.algorithms.triggers import Trigger
-from fedbandits.arrays import BoolArray, FloatArray, IntArray, check_arms, check_feedback, decided
+from fedbandits.contract.arrays import BoolArray, FloatArray, IntArray, check_arms, check_feedback, decided
+from fedbandits.contract.messages import Message
+from fedbandits.contract.problem import Problem
+from fedbandits.contract.state import Stateful
+from fedbandits.contract.wire import Field, Utterance, WireError, matrix, vector
 from fedbandits.linalg import kernels
 from fedbandits.linalg.links import means
 from fedbandits.linalg.projection import project_to_ball
-from fedbandits.linalg.ridge import RidgeModels, Statistics, solve
-from fedbandits.protocol import Message, Problem
-from fedbandits.state import Stateful
-from fedbandits.wire import Field, Utterance, WireError, matrix, vector
+from fedbandits.models.observations import Observations
+from fedbandits.models.ridge import RidgeModels, solve
+from fedbandits.models.statistics import Statistics
+from fedbandits.models.triggers import Trigger
 
 COLLECT = Utterance("collect", "down")
 """The server's signal: send me the gram matrix of what is new."""

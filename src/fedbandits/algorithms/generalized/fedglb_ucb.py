@@ -8,21 +8,16 @@ import numpy as np
 from pydantic import ConfigDict, Field
 from pydantic.dataclasses import dataclass
 
-from fedbandits.algorithms.generalized.agents import (
-    BY_CURVATURES,
-    BY_GRADIENTS,
-    CentredAgents,
-    NewtonAgents,
-)
-from fedbandits.algorithms.generalized.optimise import Momentum, accelerated, newton
+from fedbandits.algorithms.generalized.agents import BY_CURVATURES, BY_GRADIENTS, CentredAgents, NewtonAgents
 from fedbandits.algorithms.generalized.parameters import GLMParameters
 from fedbandits.algorithms.generalized.servers import GlobalUpdateServer, Minimisation
 from fedbandits.algorithms.generalized.widths import offline
-from fedbandits.algorithms.triggers import Trigger
-from fedbandits.arrays import FloatArray
-from fedbandits.catalogue import About
-from fedbandits.protocol import Problem
-from fedbandits.streams import Streams
+from fedbandits.contract.arrays import FloatArray
+from fedbandits.contract.catalogue import About
+from fedbandits.contract.problem import Problem
+from fedbandits.contract.streams import Streams
+from fedbandits.models.minimisers import Momentum, accelerated, newton
+from fedbandits.models.triggers import Trigger
 
 _SOURCE = "Li & Wang, Communication Efficient Federated Learning for Generalized Linear Bandits, NeurIPS 2022"
 

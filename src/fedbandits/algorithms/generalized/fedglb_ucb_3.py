@@ -10,19 +10,20 @@ from pydantic.dataclasses import dataclass
 
 from fedbandits.algorithms.generalized.agents import COLLECT
 from fedbandits.algorithms.generalized.fedglb_ucb import Scheduled
-from fedbandits.algorithms.generalized.observations import Observations
 from fedbandits.algorithms.generalized.parameters import Constants
 from fedbandits.algorithms.generalized.widths import local_part
-from fedbandits.arrays import BoolArray, FloatArray, IntArray, check_arms, check_feedback, decided, shown_to
-from fedbandits.catalogue import About
+from fedbandits.contract.arrays import BoolArray, FloatArray, IntArray, check_arms, check_feedback, decided, shown_to
+from fedbandits.contract.catalogue import About
+from fedbandits.contract.messages import Conversation, Message
+from fedbandits.contract.problem import Problem
+from fedbandits.contract.state import Stateful
+from fedbandits.contract.streams import Streams
+from fedbandits.contract.wire import Field, Utterance, WireError, matrix, vector
 from fedbandits.linalg import kernels
 from fedbandits.linalg.links import means
 from fedbandits.linalg.projection import project_to_ball
-from fedbandits.linalg.ridge import RidgeModels, solve
-from fedbandits.protocol import Conversation, Message, Problem
-from fedbandits.state import Stateful
-from fedbandits.streams import Streams
-from fedbandits.wire import Field, Utterance, WireError, matrix, vector
+from fedbandits.models.observations import Observations
+from fedbandits.models.ridge import RidgeModels, solve
 
 EPOCH = Utterance("epoch", "up", (matrix("gram"), vector("gradient")))
 """What an agent observed since the last update: gram matrix, and gradient of its loss at the last common estimate."""

@@ -11,11 +11,11 @@ from pydantic.dataclasses import dataclass
 from fedbandits.algorithms.generalized.agents import NewtonAgents
 from fedbandits.algorithms.generalized.parameters import Constants, GLMParameters
 from fedbandits.algorithms.generalized.widths import online
-from fedbandits.algorithms.triggers import Trigger
-from fedbandits.arrays import FloatArray, IntArray
-from fedbandits.catalogue import About
-from fedbandits.protocol import Problem
-from fedbandits.streams import Streams
+from fedbandits.contract.arrays import FloatArray, IntArray
+from fedbandits.contract.catalogue import About
+from fedbandits.contract.problem import Problem
+from fedbandits.contract.streams import Streams
+from fedbandits.models.triggers import Trigger
 
 
 @dataclass(frozen=True, kw_only=True, config=ConfigDict(extra="forbid"))

@@ -8,8 +8,8 @@ from typing import Annotated, Literal
 from pydantic import ConfigDict, Field
 from pydantic.dataclasses import dataclass
 
+from fedbandits.contract.problem import Problem
 from fedbandits.linalg.links import Link, LinkName
-from fedbandits.protocol import Problem
 
 Width = Annotated[float, Field(ge=0, allow_inf_nan=False)] | Literal["theory"]
 

@@ -8,10 +8,10 @@ from typing import ClassVar
 import numpy as np
 
 from fedbandits.algorithms.generalized.agents import ASK_CURVATURE, ASK_GRADIENT, COLLECT, MODEL
-from fedbandits.algorithms.generalized.optimise import Minimum
-from fedbandits.arrays import FloatArray, IntArray, shown_to
-from fedbandits.protocol import Conversation, Message
-from fedbandits.state import Stateful
+from fedbandits.contract.arrays import FloatArray, IntArray, shown_to
+from fedbandits.contract.messages import Conversation, Message
+from fedbandits.contract.state import Stateful
+from fedbandits.models.minimisers import Minimum
 
 Minimisation = Generator[Message, Message, Minimum]
 Method = Callable[["GlobalUpdateServer", int], Minimisation]

@@ -11,17 +11,17 @@ from pydantic.dataclasses import dataclass
 from fedbandits.algorithms.alone import LoneAgents
 from fedbandits.algorithms.generalized.agents import BY_CURVATURES, CentredAgents
 from fedbandits.algorithms.generalized.fedglb_ucb import newton_server
-from fedbandits.algorithms.generalized.observations import Observations
 from fedbandits.algorithms.generalized.parameters import GLMParameters
 from fedbandits.algorithms.generalized.servers import GlobalUpdateServer
 from fedbandits.algorithms.generalized.widths import ucb_glm
-from fedbandits.algorithms.triggers import Trigger
-from fedbandits.arrays import FloatArray, IntArray, check_arms, check_feedback, decided
-from fedbandits.catalogue import About
+from fedbandits.contract.arrays import FloatArray, IntArray, check_arms, check_feedback, decided
+from fedbandits.contract.catalogue import About
+from fedbandits.contract.problem import Problem
+from fedbandits.contract.streams import Streams
 from fedbandits.linalg import kernels
-from fedbandits.linalg.ridge import RidgeModels
-from fedbandits.protocol import Problem
-from fedbandits.streams import Streams
+from fedbandits.models.observations import Observations
+from fedbandits.models.ridge import RidgeModels
+from fedbandits.models.triggers import Trigger
 
 _SOURCE = "Li, Lu & Zhou, ICML 2017"
 

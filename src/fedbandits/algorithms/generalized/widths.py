@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from fedbandits.algorithms.generalized.parameters import Constants
-from fedbandits.arrays import FloatArray
+from fedbandits.contract.arrays import FloatArray
 
 
 def offline(s: Constants, m: FloatArray) -> FloatArray:

@@ -8,13 +8,14 @@ import numpy as np
 from pydantic import ConfigDict, Field
 from pydantic.dataclasses import dataclass
 
-from fedbandits.algorithms.linear.width import Width, widths
-from fedbandits.arrays import BoolArray, FloatArray, IntArray, check_arms, check_feedback, decided
-from fedbandits.linalg.ridge import RidgeModels
-from fedbandits.protocol import Message, Problem
-from fedbandits.state import Stateful
-from fedbandits.wire import Field as WireField
-from fedbandits.wire import Utterance, WireError, matrix, vector
+from fedbandits.contract.arrays import BoolArray, FloatArray, IntArray, check_arms, check_feedback, decided
+from fedbandits.contract.messages import Message
+from fedbandits.contract.problem import Problem
+from fedbandits.contract.state import Stateful
+from fedbandits.contract.wire import Field as WireField
+from fedbandits.contract.wire import Utterance, WireError, matrix, vector
+from fedbandits.models.ridge import RidgeModels
+from fedbandits.models.width import Width, widths
 
 COLLECT = Utterance("collect", "down")
 """The server's signal: send me what is new."""

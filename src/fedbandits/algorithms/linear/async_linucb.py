@@ -8,22 +8,16 @@ import numpy as np
 from pydantic import ConfigDict, Field
 from pydantic.dataclasses import dataclass
 
-from fedbandits.algorithms.linear.agents import (
-    COLLECT,
-    FRESH,
-    NEWS,
-    LinearParameters,
-    LinUCBAgents,
-    told,
-)
-from fedbandits.algorithms.triggers import urgencies
-from fedbandits.arrays import BoolArray, FloatArray, IntArray
-from fedbandits.catalogue import About
+from fedbandits.algorithms.linear.agents import COLLECT, FRESH, NEWS, LinearParameters, LinUCBAgents, told
+from fedbandits.contract.arrays import BoolArray, FloatArray, IntArray
+from fedbandits.contract.catalogue import About
+from fedbandits.contract.messages import Conversation, Message
+from fedbandits.contract.problem import Problem
+from fedbandits.contract.state import Stateful
+from fedbandits.contract.streams import Streams
 from fedbandits.linalg import kernels
-from fedbandits.linalg.ridge import Statistics
-from fedbandits.protocol import Conversation, Message, Problem
-from fedbandits.state import Stateful
-from fedbandits.streams import Streams
+from fedbandits.models.statistics import Statistics
+from fedbandits.models.triggers import urgencies
 
 
 @dataclass(frozen=True, kw_only=True, config=ConfigDict(extra="forbid"))

@@ -10,23 +10,17 @@ from pydantic.dataclasses import dataclass
 
 from fedbandits.algorithms.linear.agents import COLLECT, told
 from fedbandits.algorithms.linear.async_linucb import AsyncParameters, AsyncServer
-from fedbandits.algorithms.triggers import urgencies
-from fedbandits.arrays import (
-    BoolArray,
-    FloatArray,
-    IntArray,
-    check_arms,
-    check_feedback,
-    first_highest,
-)
-from fedbandits.catalogue import About, ConfigError
+from fedbandits.contract.arrays import BoolArray, FloatArray, IntArray, check_arms, check_feedback, first_highest
+from fedbandits.contract.catalogue import About, ConfigError
+from fedbandits.contract.messages import Message
+from fedbandits.contract.problem import Problem
+from fedbandits.contract.state import Stateful
+from fedbandits.contract.streams import Streams
+from fedbandits.contract.wire import Field as WireField
+from fedbandits.contract.wire import Utterance, WireError, matrix, vector
 from fedbandits.linalg import kernels
-from fedbandits.linalg.ridge import RidgeModels
-from fedbandits.protocol import Message, Problem
-from fedbandits.state import Stateful
-from fedbandits.streams import Streams
-from fedbandits.wire import Field as WireField
-from fedbandits.wire import Utterance, WireError, matrix, vector
+from fedbandits.models.ridge import RidgeModels
+from fedbandits.models.triggers import urgencies
 
 _SHARED = (matrix("gram", "g"), vector("moment", "g"), WireField("count", optional=True))
 

@@ -10,11 +10,11 @@ from pydantic.dataclasses import dataclass
 
 from fedbandits.algorithms.linear.agents import COLLECT, FRESH, POOL, LinearParameters, LinUCBAgents
 from fedbandits.algorithms.linear.servers import PoolServer
-from fedbandits.algorithms.triggers import urgencies
-from fedbandits.arrays import BoolArray, FloatArray
-from fedbandits.catalogue import About
-from fedbandits.protocol import Problem
-from fedbandits.streams import Streams
+from fedbandits.contract.arrays import BoolArray, FloatArray
+from fedbandits.contract.catalogue import About
+from fedbandits.contract.problem import Problem
+from fedbandits.contract.streams import Streams
+from fedbandits.models.triggers import urgencies
 
 
 @dataclass(frozen=True, kw_only=True, config=ConfigDict(extra="forbid"))

@@ -8,23 +8,19 @@ import numpy as np
 from pydantic import ConfigDict, Field
 from pydantic.dataclasses import dataclass
 
-from fedbandits.algorithms.linear.agents import (
-    COLLECT,
-    FRESH,
-    POOL,
-    LinearParameters,
-    told,
-)
+from fedbandits.algorithms.linear.agents import COLLECT, FRESH, POOL, LinearParameters, told
 from fedbandits.algorithms.linear.servers import PoolServer
-from fedbandits.algorithms.triggers import urgencies
-from fedbandits.arrays import BoolArray, FloatArray, IntArray, check_arms, check_feedback, decided
-from fedbandits.catalogue import About
+from fedbandits.contract.arrays import BoolArray, FloatArray, IntArray, check_arms, check_feedback, decided
+from fedbandits.contract.catalogue import About
+from fedbandits.contract.messages import Message
+from fedbandits.contract.problem import Problem
+from fedbandits.contract.state import Stateful
+from fedbandits.contract.streams import Streams
+from fedbandits.contract.wire import WireError
 from fedbandits.linalg import kernels
-from fedbandits.linalg.ridge import Statistics, solve
-from fedbandits.protocol import Message, Problem
-from fedbandits.state import Stateful
-from fedbandits.streams import Streams
-from fedbandits.wire import WireError
+from fedbandits.models.ridge import solve
+from fedbandits.models.statistics import Statistics
+from fedbandits.models.triggers import urgencies
 
 
 @dataclass(frozen=True, kw_only=True, config=ConfigDict(extra="forbid"))

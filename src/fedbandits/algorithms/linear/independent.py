@@ -8,11 +8,11 @@ from pydantic import ConfigDict, Field
 from pydantic.dataclasses import dataclass
 
 from fedbandits.algorithms.linear.agents import LinearParameters, LinUCBAgents
-from fedbandits.arrays import FloatArray, IntArray, check_arms, check_finite
-from fedbandits.catalogue import About
+from fedbandits.contract.arrays import FloatArray, IntArray, check_arms, check_finite
+from fedbandits.contract.catalogue import About
+from fedbandits.contract.problem import Problem
+from fedbandits.contract.streams import Streams
 from fedbandits.linalg import kernels
-from fedbandits.protocol import Problem
-from fedbandits.streams import Streams
 
 
 @dataclass(frozen=True, kw_only=True, config=ConfigDict(extra="forbid"))

@@ -7,10 +7,10 @@ from typing import ClassVar, Literal
 import numpy as np
 
 from fedbandits.algorithms.linear.agents import COLLECT, POOL, LinearParameters, told
-from fedbandits.arrays import IntArray, shown_to
-from fedbandits.linalg.ridge import Statistics
-from fedbandits.protocol import Conversation, Message
-from fedbandits.state import Stateful
+from fedbandits.contract.arrays import IntArray, shown_to
+from fedbandits.contract.messages import Conversation, Message
+from fedbandits.contract.state import Stateful
+from fedbandits.models.statistics import Statistics
 
 Audience = Literal["everybody", "callers"]
 

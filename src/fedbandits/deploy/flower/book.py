@@ -16,11 +16,11 @@ from dataclasses import dataclass
 from os import PathLike
 from typing import Self
 
-from fedbandits.arrays import Array, State
-from fedbandits.catalogue import ConfigError
+from fedbandits.contract.arrays import Array, State
+from fedbandits.contract.catalogue import ConfigError
+from fedbandits.contract.ledger import Ledger
+from fedbandits.contract.state import from_bytes, to_bytes
 from fedbandits.deploy.flower.post import Letter
-from fedbandits.ledger import Ledger
-from fedbandits.state import from_bytes, to_bytes
 
 SETTINGS, BOOK, LOG = "federation.json", "server.db", "server.log"
 """The files in a server's directory: what the agents were made with, the book, and what the server has to say."""

@@ -9,14 +9,14 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from fedbandits.arrays import Array, IntArray
-from fedbandits.carriers import Carrier
+from fedbandits.contract.arrays import Array, IntArray
+from fedbandits.contract.ledger import Ledger
+from fedbandits.contract.messages import Message
+from fedbandits.contract.wire import Wire, WireError
 from fedbandits.deploy.flower.book import Book, Outcome
 from fedbandits.deploy.flower.inspection import Inspector, RejectedError
 from fedbandits.deploy.flower.post import Answer, Letter, Post, StoppedError
-from fedbandits.ledger import Ledger
-from fedbandits.protocol import Message
-from fedbandits.wire import Wire, WireError
+from fedbandits.transport.carriers import Carrier
 
 log = logging.getLogger(__name__)
 _NOBODY: IntArray = np.empty(0, dtype=np.int64)

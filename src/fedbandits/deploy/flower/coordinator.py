@@ -18,18 +18,18 @@ from collections.abc import Callable, Iterable
 
 import numpy as np
 
-from fedbandits.arrays import IntArray
-from fedbandits.carriers import hold
-from fedbandits.catalogue import ConfigError
+from fedbandits.contract.arrays import IntArray
+from fedbandits.contract.catalogue import ConfigError
+from fedbandits.contract.ledger import Ledger
+from fedbandits.contract.server import Server
+from fedbandits.contract.wire import Wire
 from fedbandits.deploy.flower.book import Book
 from fedbandits.deploy.flower.carrier import Patience, PostCarrier, inspected
 from fedbandits.deploy.flower.inspection import Inspector, RejectedError
 from fedbandits.deploy.flower.manners import hand_overs
 from fedbandits.deploy.flower.post import Answer, Letter, Post
 from fedbandits.deploy.settings import Settings
-from fedbandits.ledger import Ledger
-from fedbandits.protocol import Server
-from fedbandits.wire import Wire
+from fedbandits.transport.carriers import hold
 
 log = logging.getLogger(__name__)
 

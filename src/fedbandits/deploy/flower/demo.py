@@ -18,12 +18,12 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 from rich.table import Table
 
 from fedbandits.algorithms import DisLinUCB
-from fedbandits.arrays import FloatArray
+from fedbandits.contract.arrays import FloatArray
 from fedbandits.deploy.flower.book import Book
 from fedbandits.deploy.flower.launch import Federation
 from fedbandits.deploy.flower.traffic import environment_of, world_of
 from fedbandits.deploy.settings import Settings
-from fedbandits.simulate import simulate
+from fedbandits.simulation.loop import simulate
 
 _LOOK_SECONDS = 0.25
 

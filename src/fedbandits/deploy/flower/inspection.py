@@ -19,11 +19,13 @@ import math
 
 import numpy as np
 
-from fedbandits.arrays import Array, FloatArray
+from fedbandits.contract.algorithm import Algorithm, sizes_of
+from fedbandits.contract.arrays import Array, FloatArray
+from fedbandits.contract.messages import Message
+from fedbandits.contract.problem import Problem
+from fedbandits.contract.wire import Utterance, Wire, WireError
 from fedbandits.deploy.flower.manners import Form, Newcomer
 from fedbandits.linalg.links import LinkName
-from fedbandits.protocol import Algorithm, Message, Problem
-from fedbandits.wire import Utterance, Wire, WireError, sizes_of
 
 _ALONE = np.zeros(1, dtype=np.int64)
 _SLACK = 1e-6

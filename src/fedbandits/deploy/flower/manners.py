@@ -20,9 +20,12 @@ from typing import cast
 
 import numpy as np
 
-from fedbandits.protocol import Agents, Algorithm, Message, Problem
-from fedbandits.streams import Streams
-from fedbandits.wire import Utterance, Wire
+from fedbandits.contract.algorithm import Algorithm
+from fedbandits.contract.messages import Message
+from fedbandits.contract.population import Agents
+from fedbandits.contract.problem import Problem
+from fedbandits.contract.streams import Streams
+from fedbandits.contract.wire import Utterance, Wire
 
 _HANDED_OVER = "gram"
 

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import numpy as np
 
-from fedbandits.catalogue import build
+from fedbandits.contract.catalogue import build
 from fedbandits.deploy.agent import Agent
 from fedbandits.environments import ENVIRONMENTS, Environment, World
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
 
-from fedbandits.catalogue import ConfigError
+from fedbandits.contract.catalogue import ConfigError
 
 TOKEN_VARIABLE = "FEDBANDITS_AGENT_TOKEN"
 _SHORTEST = 20

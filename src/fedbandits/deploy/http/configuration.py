@@ -14,7 +14,7 @@ from pydantic import ConfigDict, Field, ValidationError
 from pydantic.dataclasses import dataclass
 
 from fedbandits.algorithms import ALGORITHMS
-from fedbandits.catalogue import ConfigError, build, explain, hint
+from fedbandits.contract.catalogue import ConfigError, build, explain, hint
 from fedbandits.deploy.agent import Agent
 from fedbandits.deploy.settings import Settings
 

@@ -15,7 +15,7 @@ from fedbandits.algorithms.armed.estimators.median_of_means import MedianOfMeans
 from fedbandits.algorithms.armed.estimators.parameters import Estimation, MeanName
 from fedbandits.algorithms.armed.estimators.shortest_interval import ShortestIntervalMean
 from fedbandits.algorithms.armed.estimators.trimmed import PrintedTrimmedMean, TrimmedMean
-from fedbandits.protocol import Problem
+from fedbandits.contract.problem import Problem
 
 __all__ = ["ESTIMATORS", "EmpiricalMean", "Estimation", "Estimator", "MeanName", "estimator_for"]
 

@@ -7,9 +7,9 @@ from typing import ClassVar
 
 import numpy as np
 
-from fedbandits.arrays import FloatArray, IntArray
+from fedbandits.contract.arrays import FloatArray, IntArray
+from fedbandits.contract.state import Stateful
 from fedbandits.linalg.jit import jit
-from fedbandits.state import Stateful
 
 _NO_SUCH_AGENT, _NO_SUCH_ROW, _NO_SUCH_ARM, _NOT_FINITE = 1, 2, 3, 4
 

@@ -7,8 +7,8 @@ from typing import Annotated, Literal
 from pydantic import ConfigDict, Field
 from pydantic.dataclasses import dataclass
 
-from fedbandits.catalogue import ConfigError
-from fedbandits.protocol import Moment, Problem
+from fedbandits.contract.catalogue import ConfigError
+from fedbandits.contract.problem import Moment, Problem
 
 MeanName = Literal["empirical", "trimmed", "median-of-means", "catoni", "shortest-interval"]
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]

@@ -7,9 +7,9 @@ from typing import ClassVar, NamedTuple
 
 import numpy as np
 
-from fedbandits.arrays import Array, FloatArray, IntArray, State
+from fedbandits.contract.arrays import Array, FloatArray, IntArray, State
+from fedbandits.contract.state import Stateful
 from fedbandits.linalg.jit import jit
-from fedbandits.state import Stateful
 
 _SMALLEST = 16
 _SPARE = 2

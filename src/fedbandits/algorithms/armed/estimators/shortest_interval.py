@@ -9,9 +9,9 @@ import numpy as np
 from fedbandits.algorithms.armed.estimators.contract import Estimator, Rate
 from fedbandits.algorithms.armed.estimators.parameters import Estimation
 from fedbandits.algorithms.armed.estimators.rows import Lists, Rows, take_all
-from fedbandits.arrays import FloatArray, IntArray
+from fedbandits.contract.arrays import FloatArray, IntArray
+from fedbandits.contract.problem import Problem
 from fedbandits.linalg.jit import jit
-from fedbandits.protocol import Problem
 
 
 class ShortestIntervalMean(Estimator):

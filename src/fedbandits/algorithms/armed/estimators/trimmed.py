@@ -11,9 +11,9 @@ from fedbandits.algorithms.armed.estimators.empirical import averages
 from fedbandits.algorithms.armed.estimators.heaps import full, pop, push
 from fedbandits.algorithms.armed.estimators.parameters import Estimation
 from fedbandits.algorithms.armed.estimators.rows import Lists, Rows, take_all
-from fedbandits.arrays import FloatArray, IntArray
+from fedbandits.contract.arrays import FloatArray, IntArray
+from fedbandits.contract.problem import Problem
 from fedbandits.linalg.jit import jit
-from fedbandits.protocol import Problem
 
 
 class Trimming(Estimator):

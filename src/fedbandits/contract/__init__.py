@@ -1,0 +1,1 @@
+"""What everybody agrees on: arrays, messages, the wire, populations, servers, problems and worlds."""

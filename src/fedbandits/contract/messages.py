@@ -1,0 +1,50 @@
+"""Messages: the only thing that passes between agents, servers and peers."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Mapping
+from dataclasses import dataclass, field
+
+from fedbandits.contract.arrays import Array, IntArray
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Message:
+    """A batch of messages of one kind: row i of every array goes to, or comes from, agent `who[i]`.
+
+    A request is addressed to `who`, a reply was sent by `who`; nothing but a kind and named arrays
+    can cross the wire. A message without arrays is a signal ("send me your statistics").
+    """
+
+    kind: str
+    who: IntArray
+    arrays: Mapping[str, Array] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        for name, array in self.arrays.items():
+            if array.ndim == 0 or len(array) != len(self.who):
+                raise ValueError(
+                    f"array {name!r} of message {self.kind!r} needs one row for each of "
+                    f"{len(self.who)} agents, got shape {array.shape}"
+                )
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Inbox:
+    """What a relay delivers in one round: letter e is row `row[e]` of `said`, handed to agent `to[e]`.
+
+    `said` holds every distinct message once, however many agents receive it (where a network changes messages on their
+    way, receivers may hold different ones of one origin and round); `said.who` are the origins and `born` (rows,) the
+    rounds in which they spoke. Letters are sorted by receiver, and for each receiver newest first, then by origin.
+    `to` and `row` may be shared between rounds: they cannot be written to.
+    """
+
+    said: Message
+    born: IntArray
+    to: IntArray
+    row: IntArray
+
+
+Conversation = Generator[Message, Message, None]
+"""Yields requests; is resumed with a message whose `who` are those of the addressees who were reached, in request
+order. It carries arrays if an answer was due and anybody was reached."""

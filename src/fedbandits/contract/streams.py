@@ -1,0 +1,92 @@
+"""One random stream per agent, as arrays.
+
+A population draws for all its agents in one call, and yet each agent has a stream of its own: agent 7
+draws the same numbers whether it lives in a population of thousands or alone on its own machine, and
+its stream is part of its snapshot. The generator is xoshiro256++ (Blackman & Vigna 2021), seeded by
+SplitMix64 from a key that a `numpy.random.SeedSequence` provides and the agent's identity.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import ndtri
+
+from fedbandits.contract.arrays import FloatArray, IntArray
+from fedbandits.contract.state import Stateful
+from fedbandits.linalg.jit import jit
+
+WordArray = NDArray[np.uint64]
+_GOLDEN = np.uint64(0x9E3779B97F4A7C15)
+
+
+class Streams(Stateful):
+    """Independent streams for the agents with the given identities (default 0..n-1).
+
+    >>> import numpy as np
+    >>> everybody = Streams(np.random.SeedSequence(1), 3)
+    >>> alone = Streams(np.random.SeedSequence(1), identities=np.array([2]))
+    >>> bool(everybody.uniform(np.arange(3))[2] == alone.uniform(np.array([0]))[0])
+    True
+    """
+
+    keeps: ClassVar[tuple[str, ...]] = ("words",)
+
+    def __init__(self, seed: np.random.SeedSequence, n: int = 0, identities: IntArray | None = None) -> None:
+        self.identities: IntArray = np.arange(n) if identities is None else np.asarray(identities, dtype=np.int64)
+        """(n,) who the agents of this population are among all agents of the problem."""
+        if len(self.identities) == 0:
+            raise ValueError("Streams needs n >= 1 or a non-empty list of identities")
+        key = seed.generate_state(2, np.uint64)
+        mixed = _split_mix(self.identities.astype(np.uint64) + key[0]) ^ key[1]
+        steps = np.arange(1, 5, dtype=np.uint64) * _GOLDEN
+        self.words = _split_mix(mixed[:, None] + steps)
+        """(n, 4) uint64, the states of the generators."""
+
+    def __len__(self) -> int:
+        return len(self.words)
+
+    def uniform(self, who: IntArray, size: int | None = None) -> FloatArray:
+        """(w,) or (w, size) draws from the open unit interval, one row from each agent's stream."""
+        drawn = np.empty((len(who), 1 if size is None else size))
+        _fill_uniform(self.words, who, drawn)
+        return drawn[:, 0] if size is None else drawn
+
+    def normal(self, who: IntArray, size: int | None = None) -> FloatArray:
+        """(w,) or (w, size) standard normal draws, by inversion: one uniform for each."""
+        return np.asarray(ndtri(self.uniform(who, size)), dtype=np.float64)
+
+
+def _split_mix(seed: WordArray) -> WordArray:
+    with np.errstate(over="ignore"):
+        z = seed + _GOLDEN
+        z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+        z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+        return np.asarray(z ^ (z >> np.uint64(31)))
+
+
+@jit
+def _fill_uniform(words: WordArray, who: IntArray, out: FloatArray) -> None:
+    for i in range(len(who)):
+        a = words[who[i], 0]
+        b = words[who[i], 1]
+        c = words[who[i], 2]
+        d = words[who[i], 3]
+        for j in range(out.shape[1]):
+            total = a + d
+            result = ((total << np.uint64(23)) | (total >> np.uint64(41))) + a
+            shifted = b << np.uint64(17)
+            c ^= a
+            d ^= b
+            b ^= c
+            a ^= d
+            c ^= shifted
+            d = (d << np.uint64(45)) | (d >> np.uint64(19))
+            # 52 bits, centred in their cell: neither 0 nor 1 can occur, not even by rounding
+            out[i, j] = (float(result >> np.uint64(12)) + 0.5) * 2.0**-52
+        words[who[i], 0] = a
+        words[who[i], 1] = b
+        words[who[i], 2] = c
+        words[who[i], 3] = d

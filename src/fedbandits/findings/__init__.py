@@ -1,0 +1,1 @@
+"""What results say: tables, claims and their verdicts, published figures beside ours."""

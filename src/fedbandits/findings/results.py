@@ -1,0 +1,137 @@
+"""What an experiment or comparison leaves behind: a tidy table, what was run, and which claims it bears out."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from fedbandits.contract.portrait import Portrait
+from fedbandits.findings.claims import Verdict, parse_claims
+from fedbandits.findings.published import Beside, Published
+from fedbandits.studies.engines import Run
+from fedbandits.studies.store import read_records, read_settings
+
+__all__ = ["Results", "Verdict"]
+
+_SUMMARISED = (
+    "regret",
+    "reward",
+    "syncs",
+    "messages",
+    "up_scalars",
+    "down_scalars",
+    "peer_scalars",
+    "up_bytes",
+    "down_bytes",
+    "peer_bytes",
+    "epsilon",
+    "upper_bound",
+    "lower_bound",
+)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Results:
+    """Everything a table, a report or a program needs."""
+
+    title: str
+    source: str
+    description: str
+    settings: Mapping[str, Any]
+    """What was run: environment, algorithms by label, run and sweep, as plain values; `seeds` among them."""
+    sweep: Sequence[str]
+    """The columns of `frame` that say where in a sweep a row belongs; empty without a sweep."""
+    frame: pd.DataFrame
+    """One row per (algorithm, sweep point, seed, step): algorithm, sweep columns, seed, clients, those of
+    `Trace.frame`, seconds. Cumulative, as in a trace; `clients` and `seconds` belong to the whole run."""
+    claims: Sequence[Verdict] = field(default_factory=list)
+    missing: int = 0
+    """How many runs are still to be done, in a directory whose experiment was interrupted."""
+    published: Sequence[Beside] = field(default_factory=list)
+    """Figures that a publication printed, beside ours."""
+    portraits: Sequence[Portrait] = field(default_factory=list)
+    """What runs left to look at, in the order of `frame`: the first of a case is that of its first seed."""
+
+    @property
+    def key(self) -> list[str]:
+        """The columns that say what was run, apart from the seed."""
+        return ["algorithm", *self.sweep]
+
+    @property
+    def algorithms(self) -> list[str]:
+        """The labels, in the order given."""
+        return list(self.frame["algorithm"].unique())
+
+    def final(self) -> pd.DataFrame:
+        """The last step of each run: one row per (algorithm, sweep point, seed)."""
+        return final_rows(self.frame, self.sweep)
+
+    def summary(self) -> pd.DataFrame:
+        """One row per (algorithm, sweep point): `runs`, then mean `X` and standard error `X_se` of each quantity X, the
+        last of which is `decisions_per_second` of one core. With one seed the standard error is NaN.
+        """
+        final = self.final()
+        final["decisions_per_second"] = final["decisions"] / final["seconds"].where(final["seconds"] > 0)
+        grouped = final.groupby(self.key, sort=False, dropna=False)
+        columns: dict[str, Any] = {"runs": grouped.size()}
+        for name in (*_SUMMARISED, "decisions_per_second"):
+            columns[name] = grouped[name].mean()
+            columns[f"{name}_se"] = grouped[name].sem()
+        return pd.DataFrame(columns).reset_index()
+
+    @classmethod
+    def load(cls, directory: str | os.PathLike[str]) -> Results:
+        """What `directory` holds, finished or not; claims are judged by the runs that are there."""
+        settings = read_settings(directory)
+        records = read_records(directory)
+        rows = [(record.label, record.point, record.seed, record.run) for record in records]
+        return cls.assemble(settings, rows)
+
+    @classmethod
+    def assemble(cls, settings: Mapping[str, Any], rows: Iterable[tuple[str, Mapping[str, Any], int, Run]]) -> Results:
+        """Results of the (label, sweep point, seed, run) in `rows`, in the order in which `settings` name them."""
+        cases, sweep = settings["cases"], settings["sweep"]
+        order = {_case(case["label"], case["point"]): at for at, case in enumerate(cases)}
+        ranked = sorted(rows, key=lambda row: (order[_case(row[0], row[1])], row[2]))
+        frame = tidy(ranked, sweep)
+        final = final_rows(frame, sweep)
+        return cls(
+            title=settings["title"],
+            source=settings["source"],
+            description=settings["description"],
+            settings={**settings["identity"], "seeds": settings["seeds"]},
+            sweep=sweep,
+            frame=frame,
+            claims=[claim.judge(frame, final) for claim in parse_claims(settings["claims"])],
+            missing=len(cases) * len(settings["seeds"]) - len(ranked),
+            published=[Published.model_validate(figure).beside(final) for figure in settings.get("published", [])],
+            portraits=[Portrait(row[0], row[1], row[2], row[3].portrait) for row in ranked if row[3].portrait],
+        )
+
+
+def tidy(rows: Iterable[tuple[str, Mapping[str, Any], int, Run]], sweep: Sequence[str]) -> pd.DataFrame:
+    """The runs one below the other; coordinates that do not concern an algorithm are NaN."""
+    parts = []
+    for label, point, seed, run in rows:
+        where = {"algorithm": label, **{name: point.get(name, np.nan) for name in sweep}, "seed": seed}
+        where.setdefault("clients", len(run.regret_by_client))
+        heads = pd.DataFrame(where, index=run.frame.index)
+        parts.append(pd.concat([heads, run.frame], axis=1).assign(seconds=run.seconds))
+    if not parts:
+        return pd.DataFrame(columns=["algorithm", *sweep, "seed", "clients", "step", "seconds"])
+    return pd.concat(parts, ignore_index=True)
+
+
+def final_rows(frame: pd.DataFrame, sweep: Sequence[str]) -> pd.DataFrame:
+    """The last step of each run in `frame`."""
+    groups = frame.groupby(["algorithm", *sweep, "seed"], sort=False, dropna=False)
+    return frame.loc[groups["step"].idxmax()].reset_index(drop=True)
+
+
+def _case(label: str, point: Mapping[str, Any]) -> tuple[Any, ...]:
+    return (label, *sorted((name, str(value)) for name, value in point.items()))

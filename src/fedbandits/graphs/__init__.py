@@ -1,0 +1,60 @@
+"""Graphs on which agents talk to each other: drawing them, what they are like, and the relays that carry messages."""
+
+from fedbandits.graphs.hops import diameter, power_graph
+from fedbandits.graphs.leaders import Leadership, clique_of, leadership
+from fedbandits.graphs.network import AboutNetwork, Faults, Given, Network, as_network
+from fedbandits.graphs.structure import CliqueCover, NodeSet, clique_cover, dominating_set, independent_set
+from fedbandits.graphs.topologies import (
+    NETWORKS,
+    BarabasiAlbert,
+    Caveman,
+    Complete,
+    EdgeList,
+    ErdosRenyi,
+    Facebook,
+    Gnutella,
+    Grid,
+    Line,
+    MultiStar,
+    RandomTree,
+    Regular,
+    Ring,
+    Star,
+    Tree,
+    WattsStrogatz,
+)
+
+__all__ = [
+    "NETWORKS",
+    "AboutNetwork",
+    "BarabasiAlbert",
+    "Caveman",
+    "CliqueCover",
+    "Complete",
+    "EdgeList",
+    "ErdosRenyi",
+    "Facebook",
+    "Faults",
+    "Given",
+    "Gnutella",
+    "Grid",
+    "Leadership",
+    "Line",
+    "MultiStar",
+    "Network",
+    "NodeSet",
+    "RandomTree",
+    "Regular",
+    "Ring",
+    "Star",
+    "Tree",
+    "WattsStrogatz",
+    "as_network",
+    "clique_cover",
+    "clique_of",
+    "diameter",
+    "dominating_set",
+    "independent_set",
+    "leadership",
+    "power_graph",
+]

@@ -1,0 +1,1 @@
+"""What agents and servers learn with, for all families."""

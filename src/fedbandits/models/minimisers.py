@@ -1,0 +1,100 @@
+"""Distributed minimisation as a conversation: the server owns the iterate, the agents own the data.
+
+The objective is F(theta) = (1/m) [sum over m observations of l(<x, theta>, y) + (lambda/2) ||theta||^2], which is
+lambda/m-strongly convex. A gradient of norm g certifies F(theta) - min F <= g^2 m / (2 lambda), so that
+||grad F|| <= sqrt(2 lambda epsilon / m) certifies epsilon: every method here stops by that certificate, not by a count.
+
+Each method is a generator to be delegated to with ``yield from`` inside a server's conversation. It asks through
+functions that yield the actual requests, so it knows nothing of agents, kinds of messages or carriers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from fedbandits.contract.arrays import FloatArray
+from fedbandits.contract.messages import Message
+
+Asking = Generator[Message, Message, FloatArray]
+AskGradient = Callable[[FloatArray], Asking]
+"""theta (d,) -> gradient of F at theta (d,)."""
+AskCurvature = Callable[[FloatArray], Generator[Message, Message, tuple[float, FloatArray, FloatArray]]]
+"""theta (d,) -> F, its gradient (d,) and Hessian (d, d)."""
+Momentum = Literal["none", "fista", "strong"]
+
+
+@dataclass(frozen=True, slots=True)
+class Minimum:
+    """Where a minimisation ended: `rounds` counts the requests, the certifying one included."""
+
+    theta: FloatArray
+    gradient: FloatArray
+    rounds: int
+    certified: bool
+
+
+def accelerated(
+    ask: AskGradient,
+    start: FloatArray,
+    *,
+    smooth: float,
+    strong: float,
+    tolerance: float,
+    cap: int,
+    momentum: Momentum = "fista",
+) -> Generator[Message, Message, Minimum]:
+    """Gradient descent with step 1/`smooth` until ||grad F|| <= `tolerance`, at most `cap` rounds.
+
+    ``"fista"`` is Nesterov's momentum as the publication states it: v_0 = 0, v_j = (1 + sqrt(1 + 4 v_{j-1}^2))/2,
+    gamma_j = (1 - v_j)/v_{j+1}, theta <- (1 - gamma_j) next + gamma_j previous. ``"strong"`` has the constant momentum
+    (sqrt(kappa) - 1)/(sqrt(kappa) + 1), kappa = smooth/strong, of strongly convex functions; ``"none"`` is plain
+    descent.
+    """
+    kappa = np.sqrt(smooth / strong)
+    constant = (kappa - 1) / (kappa + 1)
+    v = 1.0
+    theta = previous = start
+    gradient = np.zeros_like(start)
+    for rounds in range(1, cap + 1):
+        gradient = yield from ask(theta)
+        if np.linalg.norm(gradient) <= tolerance:
+            return Minimum(theta, gradient, rounds, certified=True)
+        stepped = theta - gradient / smooth
+        if momentum == "fista":
+            following = (1 + np.sqrt(1 + 4 * v * v)) / 2
+            weight, v = (v - 1) / following, following
+        else:
+            weight = constant if momentum == "strong" else 0.0
+        theta, previous = stepped + weight * (stepped - previous), stepped
+    return Minimum(theta, gradient, cap, certified=False)
+
+
+def newton(ask: AskCurvature, start: FloatArray, *, tolerance: float, cap: int) -> Generator[Message, Message, Minimum]:
+    """Newton's method, the step halved until F falls, until ||grad F|| <= `tolerance`, at most `cap` rounds.
+
+    A round that was not an improvement costs as much as any other, and is counted.
+    """
+    theta = start
+    value, gradient, hessian = yield from ask(theta)
+    rounds = 1
+    while np.linalg.norm(gradient) > tolerance:
+        direction = np.linalg.solve(hessian, gradient)
+        decrease = float(gradient @ direction)
+        step = 1.0
+        while True:
+            if rounds >= cap:
+                return Minimum(theta, gradient, rounds, certified=False)
+            trial = theta - step * direction
+            rounds += 1
+            found = yield from ask(trial)
+            # below rounding of F itself no decrease can be seen: let the gradient decide
+            slack = 1e-14 * max(abs(value), 1.0)
+            if found[0] <= value - 1e-4 * step * decrease + slack:
+                break
+            step /= 2
+        theta, (value, gradient, hessian) = trial, found
+    return Minimum(theta, gradient, rounds, certified=True)

@@ -1,0 +1,161 @@
+"""What an agent has observed, kept where it was observed: only gradients and curvatures of its loss ever leave it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import ClassVar
+
+import numpy as np
+
+from fedbandits.contract.arrays import Array, FloatArray, IntArray
+from fedbandits.contract.state import Stateful
+from fedbandits.linalg import kernels
+from fedbandits.linalg.jit import jit
+from fedbandits.linalg.links import Link, cumulant, mean, slope, to_means
+
+_BLOCK = 256
+"""Observations that are gone over together: few enough to stay in the fastest cache."""
+
+
+class Observations(Stateful):
+    """Raw data of n agents: `arms` (n, d, capacity), `rewards` (n, capacity), `count` (n,), `given` (n,).
+
+    Capacity is doubled when an agent has filled it. The first `given` observations are those that the server has been
+    told of: what an update of everybody's estimate is about, however long it takes and whatever is observed meanwhile.
+    """
+
+    keeps: ClassVar[tuple[str, ...]] = ("arms", "rewards", "count", "given")
+    resizes: ClassVar[frozenset[str]] = frozenset({"arms", "rewards"})
+
+    def __init__(self, n: int, dim: int, capacity: int) -> None:
+        self.arms = np.zeros((n, dim, max(capacity, 1)))
+        self.rewards = np.zeros((n, max(capacity, 1)))
+        self.count = np.zeros(n, dtype=np.int64)
+        self.given = np.zeros(n, dtype=np.int64)
+
+    def add(self, who: IntArray, arms: FloatArray, picks: IntArray, rewards: FloatArray) -> FloatArray:
+        """Keep one observation for each of `who`; returns the chosen arms (w, d)."""
+        chosen = kernels.chosen(kernels.as_lanes(arms), picks)
+        if len(who) and self.count[who].max() >= self.rewards.shape[1]:
+            self.arms = np.concatenate([self.arms, np.zeros_like(self.arms)], axis=2)
+            self.rewards = np.concatenate([self.rewards, np.zeros_like(self.rewards)], axis=1)
+        self.arms[who, :, self.count[who]] = chosen
+        self.rewards[who, self.count[who]] = rewards
+        self.count[who] += 1
+        return chosen
+
+    def _check_grown(self, state: Mapping[str, Array], prefix: str) -> None:
+        """Only the capacity may differ."""
+        n, dim, _ = self.arms.shape
+        rewards = state[f"{prefix}rewards"].shape
+        capacity = max(int(state[f"{prefix}count"].max(initial=0)), rewards[1])
+        for name, needed in {"rewards": (n, capacity), "arms": (n, dim, capacity)}.items():
+            given = state[prefix + name].shape
+            if given != needed:
+                raise ValueError(f"the snapshot's {prefix}{name} has shape {given}, this population needs {needed}")
+
+    def give(self, who: IntArray) -> None:
+        """The server has been told of everything that `who` have observed so far."""
+        self.given[who] = self.count[who]
+
+    def since(self, who: IntArray) -> Iterator[tuple[IntArray, FloatArray, FloatArray]]:
+        """What `who` have observed beyond what was given, in order and one observation of each agent at a time: those
+        who have another one (w,), its arm (w, d), its reward (w,).
+        """
+        more = self.count[who] - self.given[who]
+        for number in range(more.max(initial=0)):
+            left = who[more > number]
+            place = self.given[left] + number
+            yield left, self.arms[left, :, place], self.rewards[left, place]
+
+    def gradients(self, link: Link, who: IntArray, theta: FloatArray, *, given: bool) -> FloatArray:
+        """(w, d) sum of x (mu(<theta, x>) - y) over the observations of each of `who`, at its row of `theta` (w, d):
+        those that were `given`, or those beyond.
+        """
+        rows, nothing = np.ascontiguousarray(theta), np.zeros_like(self.given)
+        first, end = (nothing, self.given) if given else (self.given, self.count)
+        return _gradients(link.code, self.arms, self.rewards, who, first, end, rows)
+
+    def curvatures(
+        self, link: Link, who: IntArray, theta: FloatArray, *, given: bool
+    ) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Loss (w,), gradient (w, d) and Hessian sum mu'(<theta, x>) x x^T (w, d, d) of each of `who`, over what was
+        `given`, or over everything.
+        """
+        rows = np.ascontiguousarray(theta)
+        return _curvatures(link.code, self.arms, self.rewards, who, self.given if given else self.count, rows)
+
+
+@jit
+def _gradients(
+    code: int,
+    arms: FloatArray,
+    rewards: FloatArray,
+    who: IntArray,
+    first: IntArray,
+    end: IntArray,
+    theta: FloatArray,
+) -> FloatArray:
+    d = arms.shape[1]
+    out = np.zeros((len(who), d))
+    gaps = np.empty(_BLOCK)
+    for a in range(len(who)):
+        i = who[a]
+        for begin in range(first[i], end[i], _BLOCK):
+            size = min(_BLOCK, end[i] - begin)
+            _score(arms[i], begin, size, theta[a], gaps)
+            to_means(code, gaps, size)
+            for s in range(size):
+                gaps[s] -= rewards[i, np.uint64(begin + s)]
+            _add_sums(arms[i], begin, size, gaps, out[a])
+    return out
+
+
+@jit
+def _curvatures(
+    code: int, arms: FloatArray, rewards: FloatArray, who: IntArray, end: IntArray, theta: FloatArray
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    d = arms.shape[1]
+    loss = np.zeros(len(who))
+    gradient = np.zeros((len(who), d))
+    hessian = np.zeros((len(who), d, d))
+    scores, gaps, weighted = np.empty(_BLOCK), np.empty(_BLOCK), np.empty(_BLOCK)
+    for a in range(len(who)):
+        i = who[a]
+        for begin in range(0, end[i], _BLOCK):
+            size = min(_BLOCK, end[i] - begin)
+            _score(arms[i], begin, size, theta[a], scores)
+            for s in range(size):
+                reward = rewards[i, begin + s]
+                loss[a] += cumulant(code, scores[s]) - reward * scores[s]
+                gaps[s] = mean(code, scores[s]) - reward
+                scores[s] = slope(code, scores[s])
+            _add_sums(arms[i], begin, size, gaps, gradient[a])
+            for j in range(d):
+                for s in range(size):
+                    weighted[s] = scores[s] * arms[i, j, np.uint64(begin + s)]
+                _add_sums(arms[i, : j + 1], begin, size, weighted, hessian[a, j, : j + 1])
+        for j in range(d):
+            for k in range(j):
+                hessian[a, k, j] = hessian[a, j, k]
+    return loss, gradient, hessian
+
+
+@jit
+def _score(arms: FloatArray, begin: int, size: int, theta: FloatArray, out: FloatArray) -> None:
+    """<theta, x> of `size` observations from `begin` on."""
+    out[:size] = 0.0
+    for j in range(len(theta)):
+        for s in range(size):
+            # unsigned: an index that might count from the end would keep the loop from becoming SIMD
+            out[s] += theta[j] * arms[j, np.uint64(begin + s)]
+
+
+@jit
+def _add_sums(arms: FloatArray, begin: int, size: int, weights: FloatArray, out: FloatArray) -> None:
+    """Add the sum of x times its weight, over `size` observations from `begin` on."""
+    for j in range(len(out)):
+        total = 0.0
+        for s in range(size):
+            total += weights[s] * arms[j, np.uint64(begin + s)]
+        out[j] += total

@@ -1,0 +1,154 @@
+"""Ridge regressions of a whole population, and the sufficient statistics they rest on.
+
+For observations (x_s, y_s): gram A = sum x x^T, moment b = sum y x, count m, all without the ridge term, so
+that statistics of different agents are merged by addition. With ridge lambda: V = A + lambda I and
+theta = V^-1 b.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import numpy as np
+
+from fedbandits.contract.arrays import FloatArray, IntArray
+from fedbandits.contract.state import Stateful
+from fedbandits.linalg import kernels
+from fedbandits.linalg.jit import jit
+from fedbandits.models.statistics import Statistics
+
+REFRESH_EVERY = 2048
+"""Rank-one updates after which an agent's inverse is computed anew from its statistics. Measured drift after
+10^4 updates without any refresh is near 1e-12 for well-conditioned arms; refreshing bounds it for all others."""
+
+
+class RidgeModels(Stateful):
+    """n ridge regressions, each resting on `base` (what was settled) plus `fresh` (own observations since).
+
+    Kept up to date at every change: `inverse` (n, d, d) = V^-1, `theta` (n, d), `logdet` (n,) = log det V, and
+    `growth` (n,) = log det(base + fresh + lambda I) - log det(base + lambda I), the quantity event triggers
+    watch. Memory per agent: 3 d^2 + O(d) numbers. Numerics: Sherman-Morrison for single observations, Cholesky
+    whenever statistics arrive in bulk and after every `REFRESH_EVERY` single ones.
+    """
+
+    keeps: ClassVar[tuple[str, ...]] = ("base", "fresh", "inverse", "theta", "logdet", "growth", "updates")
+
+    def __init__(self, n: int, dim: int, ridge: float) -> None:
+        self.ridge = ridge
+        self.base = Statistics(n, dim)
+        self.fresh = Statistics(n, dim)
+        self.inverse = kernels.aligned((n, dim, dim))
+        self.inverse[:, np.arange(dim), np.arange(dim)] = 1.0 / ridge
+        self.theta = np.zeros((n, dim))
+        self.logdet = np.full(n, dim * np.log(ridge))
+        self.growth = np.zeros(n)
+        self.updates = np.zeros(n, dtype=np.int64)
+
+    def __len__(self) -> int:
+        return len(self.logdet)
+
+    @property
+    def dim(self) -> int:
+        """Dimension d."""
+        return self.theta.shape[1]
+
+    def matrices(self, who: IntArray | slice = slice(None)) -> FloatArray:
+        """(w, d, d) V = base + fresh + lambda I, of everybody or of `who`."""
+        return np.asarray(self.base.gram[who] + self.fresh.gram[who] + self.ridge * np.eye(self.dim))
+
+    def choose(self, who: IntArray, arms: FloatArray, width: FloatArray) -> IntArray:
+        """(w,) the arm of each agent that maximises <theta, x> + width sqrt(x^T V^-1 x)."""
+        lanes = kernels.as_lanes(arms)
+        return kernels.pick_optimistic(self.inverse, self.theta, width, who, lanes)
+
+    def learn(self, who: IntArray, arms: FloatArray, picks: IntArray, rewards: FloatArray) -> FloatArray:
+        """Take in one observation per agent, into `fresh`; returns (w,) by how much each log det V has grown."""
+        gain = kernels.observe(
+            self.inverse,
+            self.theta,
+            self.logdet,
+            self.fresh.gram,
+            self.fresh.moment,
+            self.fresh.count,
+            who,
+            kernels.as_lanes(arms),
+            picks,
+            rewards,
+        )
+        if _advance(self.growth, self.updates, who, gain) >= REFRESH_EVERY:
+            self._factorise(who[self.updates[who] >= REFRESH_EVERY])
+        return gain
+
+    def learn_chosen(self, who: IntArray, x: FloatArray, rewards: FloatArray) -> FloatArray:
+        """As `learn`, from the chosen arms (w, d) alone."""
+        return self.learn(who, x[:, None], np.zeros(len(who), dtype=np.int64), rewards)
+
+    def settle(self, who: IntArray) -> None:
+        """Move `fresh` into `base`: nothing known changes, but growth is measured from here."""
+        self.base.merge(who, *(array[who] for array in self.fresh))
+        self.fresh.clear(who)
+        self.growth[who] = 0.0
+
+    def replace(
+        self, who: IntArray, gram: FloatArray, moment: FloatArray, count: FloatArray, *, alone: bool = False
+    ) -> None:
+        """Let `base` be the given statistics. `fresh`, what was observed since settling, stays on top; unless they are
+        to stand `alone`.
+        """
+        # everything is computed before anything is written, so that bad statistics change nothing
+        growth: FloatArray | float = 0.0
+        if not alone and self.fresh.count[who].any():
+            known = solve(gram + self.fresh.gram[who], moment + self.fresh.moment[who], self.ridge)
+            settled = kernels.log_determinants(_own(gram), self.ridge)
+            growth = np.where(self.fresh.count[who] > 0, known[2] - settled, 0.0)
+        else:
+            known = solve(gram, moment, self.ridge)
+        if alone:
+            self.fresh.clear(who)
+        self.base.gram[who], self.base.moment[who], self.base.count[who] = gram, moment, count
+        self.inverse[who], self.theta[who], self.logdet[who] = known
+        self.growth[who] = growth
+        self.updates[who] = 0
+
+    def absorb(self, who: IntArray, gram: FloatArray, moment: FloatArray, count: FloatArray) -> None:
+        """Add the given statistics to `base`, keeping `fresh`."""
+        base = self.base
+        self.replace(who, base.gram[who] + gram, base.moment[who] + moment, base.count[who] + count)
+
+    def _factorise(self, who: IntArray) -> None:
+        gram = self.base.gram[who] + self.fresh.gram[who]
+        moment = self.base.moment[who] + self.fresh.moment[who]
+        self.inverse[who], self.theta[who], self.logdet[who] = solve(gram, moment, self.ridge)
+        self.updates[who] = 0
+
+
+@jit
+def _advance(growth: FloatArray, updates: IntArray, who: IntArray, gain: FloatArray) -> int:
+    """Note an update for each of `who`; returns the largest number of updates since a refresh."""
+    most = 0
+    for i in range(len(who)):
+        growth[who[i]] += gain[i]
+        updates[who[i]] += 1
+        most = max(most, updates[who[i]])
+    return most
+
+
+def solve(gram: FloatArray, moment: FloatArray, ridge: float) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """V^-1 (m, d, d), V^-1 b (m, d) and log det V (m,) for V = gram + ridge I, by Cholesky.
+
+    A pool told to everybody arrives as one row shown m times (stride 0); it is factorised once.
+    """
+    if len(gram) > 1 and gram.strides[0] == 0 and moment.strides[0] == 0:
+        inverse, theta, logdet = solve(gram[:1].copy(), moment[:1].copy(), ridge)
+        m = len(gram)
+        return (
+            np.broadcast_to(inverse, (m, *inverse.shape[1:])),
+            np.broadcast_to(theta, (m, theta.shape[1])),
+            np.broadcast_to(logdet, m),
+        )
+    # the kernels take writable, contiguous rows; a message need not be either
+    return kernels.factorise(_own(gram), _own(moment), ridge)
+
+
+def _own(array: FloatArray) -> FloatArray:
+    return np.require(array, dtype=np.float64, requirements=["C", "W"])

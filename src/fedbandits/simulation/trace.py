@@ -1,0 +1,158 @@
+"""What a simulation leaves behind."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+import pandas as pd
+
+from fedbandits.contract.arrays import FloatArray, IntArray, State
+from fedbandits.contract.ledger import DIRECTIONS, UNITS
+
+BOUNDS = ("upper", "lower")
+"""What theory may say of the group regret."""
+ADDED = ("coverage", "epsilon", *(f"{side}_bound" for side in BOUNDS))
+"""Columns of `Trace.frame` that results of earlier versions lack."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Flow:
+    """What went one way, cumulative over steps: each (T,)."""
+
+    messages: IntArray
+    signals: IntArray
+    scalars: IntArray
+    bytes: IntArray
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Privacy:
+    """What has been spent: each agent's messages are (`epsilon` (n,), `delta`)-differentially private so far."""
+
+    epsilon: FloatArray
+    delta: float
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Trace:
+    """One run. Arrays (T,) are cumulative and summed over agents; entry t is the state after step t + 1."""
+
+    regret: FloatArray
+    """(T,) pseudo-regret: mean reward of the best shown arm minus that of the chosen one; no noise in it."""
+    reward: FloatArray
+    """(T,) observed reward."""
+    chance: FloatArray
+    """(T,) expected reward of uniformly random choices among the same arms."""
+    regret_by_client: FloatArray
+    """(n,) pseudo-regret of each agent at the end."""
+    decisions: IntArray
+    """(T,) decisions taken."""
+    syncs: IntArray
+    """(T,) synchronisations; see `ledger` for what counts as one."""
+    counts: IntArray
+    """(T, 3, 4) messages, signals, scalars and bytes, going up, down and between peers."""
+    seconds: float
+    """Wall-clock time of the run, environment included."""
+    coverage: FloatArray = field(default_factory=lambda: np.empty(0))
+    """(T,) share of agents whose confidence ellipsoid contained the truth at every check so far; NaN if unchecked."""
+    portrait: State = field(default_factory=dict)
+    """What server or agents can show of what they have found out, beside the truth; see `portrait`."""
+    epsilon: FloatArray = field(default_factory=lambda: np.empty(0))
+    """(T,) privacy spent so far by the agent that has spent most, infinite if what it does is not private; NaN, or
+    empty, if no private algorithm ran."""
+    privacy: Privacy | None = None
+    """The privacy that each agent has spent at the end; None if no private algorithm ran."""
+    bounds: Mapping[str, float] = field(default_factory=dict)
+    """What theory says of the group regret at the horizon on this very instance: "upper", "lower", both or neither. An
+    upper bound that is infinite and a lower one of zero say nothing, and are no numbers in `frame`."""
+
+    def __post_init__(self) -> None:
+        if unknown := self.bounds.keys() - set(BOUNDS):
+            raise ValueError(f"bounds: {', '.join(sorted(unknown))} is none of {', '.join(BOUNDS)}")
+
+    @property
+    def uplink(self) -> Flow:
+        """From agents to the server."""
+        return self._flow(0)
+
+    @property
+    def downlink(self) -> Flow:
+        """From the server to agents."""
+        return self._flow(1)
+
+    @property
+    def peerlink(self) -> Flow:
+        """From agent to agent, counted per link crossed."""
+        return self._flow(2)
+
+    @property
+    def messages(self) -> IntArray:
+        """(T,) messages, all ways."""
+        return self._total("messages")
+
+    @property
+    def scalars(self) -> IntArray:
+        """(T,) scalars, all ways."""
+        return self._total("scalars")
+
+    @property
+    def bytes(self) -> IntArray:
+        """(T,) bytes, all ways."""
+        return self._total("bytes")
+
+    @property
+    def normalised_reward(self) -> FloatArray:
+        """(T,) observed reward divided by that of uniformly random choices: 1 is chance.
+
+        For rewards such as clicks; where chance earns about nothing, as in `linear`, it says nothing.
+        """
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return np.asarray(self.reward / self.chance)
+
+    @property
+    def decisions_per_second(self) -> float:
+        """Decisions per second of wall-clock time."""
+        return float(self.decisions[-1] / self.seconds) if self.seconds > 0 else float("nan")
+
+    def frame(self, points: int | None = None) -> pd.DataFrame:
+        """One row per step, or for `points` evenly spaced steps that include the last one."""
+        if points is not None and points < 1:
+            raise ValueError(f"points: must be at least 1 (got {points})")
+        horizon = len(self.regret)
+        steps = np.arange(1, horizon + 1)
+        if points is not None and points < horizon:
+            steps = np.unique(np.round(np.linspace(horizon / points, horizon, points)).astype(int))
+        at = steps - 1
+        columns = {
+            "step": steps,
+            "decisions": self.decisions[at],
+            "regret": self.regret[at],
+            "reward": self.reward[at],
+            "normalised_reward": self.normalised_reward[at],
+            "syncs": self.syncs[at],
+            "messages": self.messages[at],
+            "scalars": self.scalars[at],
+            "bytes": self.bytes[at],
+        }
+        for name, values in (("coverage", self.coverage), ("epsilon", self.epsilon)):
+            columns[name] = values[at] if len(values) else np.full(len(at), np.nan)
+        for side in BOUNDS:
+            bound = self.bounds.get(side, np.nan)
+            columns[f"{side}_bound"] = np.full(len(at), bound if 0 < bound < np.inf else np.nan)
+        for way, name in enumerate(DIRECTIONS):
+            for unit, kind in enumerate(UNITS):
+                columns[f"{name}_{kind}"] = self.counts[at, way, unit]
+        return pd.DataFrame(columns)
+
+    def _flow(self, way: int) -> Flow:
+        return Flow(*np.moveaxis(self.counts[:, way], -1, 0))
+
+    def _total(self, unit: str) -> IntArray:
+        return np.asarray(self.counts[:, :, UNITS.index(unit)].sum(axis=1))
+
+
+def completed(frame: pd.DataFrame) -> pd.DataFrame:
+    """`frame`, kept by this or an earlier version, with every column of `ADDED`: NaN where it was not known."""
+    return frame.assign(**{name: np.nan for name in ADDED if name not in frame})

@@ -1,0 +1,1 @@
+"""Many simulations: tasks, engines, comparisons, and where results are kept."""

@@ -1,0 +1,1 @@
+"""Everything that moves messages in a simulation: carriers, relays, flooding, faults."""

@@ -1,0 +1,114 @@
+"""Carriers: they bring requests to agents and replies back, and count both.
+
+`InProcess` hands arrays over as they are: what a simulation uses. `Serialising` has one population of one
+per agent and turns every message into bytes and back: what a deployment amounts to, and the yardstick
+the simulation is held against. Both meter through the same ledger and the same wire.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+
+import numpy as np
+
+from fedbandits.contract.arrays import Array, BoolArray, IntArray
+from fedbandits.contract.ledger import Ledger
+from fedbandits.contract.messages import Message
+from fedbandits.contract.population import Agents
+from fedbandits.contract.server import Server
+from fedbandits.contract.wire import Direction, Wire, WireError
+
+
+class Carrier(ABC):
+    """Brings a request to its addressees and returns their replies; counts what crosses."""
+
+    def __init__(self, ledger: Ledger, wire: Wire) -> None:
+        self.ledger = ledger
+        self.wire = wire
+        self.reachable: BoolArray | None = None
+        """(n,) who can be reached at the moment; None for everybody."""
+
+    def carry(self, request: Message) -> Message:
+        """Deliver `request` to whoever can be reached, and return what they answer.
+
+        The reply's `who` are those who were reached; it carries arrays only if an answer was due.
+        """
+        self.wire.check(request, "down")
+        request = self._reaching(request)
+        if len(request.who) == 0:
+            return Message(request.kind, request.who)
+        self.ledger.record(request, "down", self.wire)
+        reply = self._deliver(request)
+        if reply is None:
+            return Message(request.kind, request.who)
+        self.wire.check(reply, "up")
+        self.ledger.record(reply, "up", self.wire)
+        return reply
+
+    def _reaching(self, request: Message) -> Message:
+        if self.reachable is None or self.reachable[request.who].all():
+            return request
+        reached = self.reachable[request.who]
+        arrays = {name: array[reached] for name, array in request.arrays.items()}
+        return Message(request.kind, request.who[reached], arrays)
+
+    @abstractmethod
+    def _deliver(self, request: Message) -> Message | None: ...
+
+
+class InProcess(Carrier):
+    """One population, in this process."""
+
+    def __init__(self, agents: Agents, ledger: Ledger, wire: Wire) -> None:
+        super().__init__(ledger, wire)
+        self._agents = agents
+
+    def _deliver(self, request: Message) -> Message | None:
+        return self._agents.answer(request)
+
+
+class Serialising(Carrier):
+    """n populations of one, reached by bytes alone."""
+
+    def __init__(self, agents: Sequence[Agents], ledger: Ledger, wire: Wire) -> None:
+        super().__init__(ledger, wire)
+        self._agents = agents
+        self.bytes_seen = 0
+
+    def _deliver(self, request: Message) -> Message | None:
+        alone = np.zeros(1, dtype=np.int64)
+        replies: list[tuple[int, str, dict[str, Array]]] = []
+        for row, agent in enumerate(request.who):
+            kind, arrays = self._through(request, row, "down")
+            heard = {name: value[None] for name, value in arrays.items()}
+            reply = self._agents[agent].answer(Message(kind, alone, heard))
+            if reply is not None:
+                replies.append((int(agent), *self._through(reply, 0, "up")))
+        if not replies:
+            return None
+        who = np.array([agent for agent, _, _ in replies], dtype=np.int64)
+        names = replies[0][2].keys()
+        stacked = {name: np.stack([arrays[name] for _, _, arrays in replies]) for name in names}
+        return Message(replies[0][1], who, stacked)
+
+    def _through(self, message: Message, row: int, direction: Direction) -> tuple[str, dict[str, Array]]:
+        data = self.wire.encode(message, row, direction)
+        if message.arrays:
+            self.bytes_seen += len(data)
+            if len(data) != self.wire.size(message, direction).bytes:
+                raise WireError(f"message {message.kind!r} was metered wrongly")
+        return Wire.decode(data)
+
+
+def hold(server: Server, callers: IntArray, carrier: Carrier) -> None:
+    """Give the server the floor and carry what it says until it is done."""
+    carrier.ledger.call(len(callers))
+    conversation = server.converse(callers)
+    try:
+        request = next(conversation)
+        carrier.ledger.synchronised()
+        while True:
+            request = conversation.send(carrier.carry(request))
+    except StopIteration:
+        return

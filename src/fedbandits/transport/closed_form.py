@@ -1,0 +1,162 @@
+"""The relay in closed form: hop distances instead of single forwards, for networks on which nothing goes wrong.
+
+Timing: what agent u says in round s reaches its neighbours at the end of round s, and an agent at distance h at the
+end of round s + h - 1; it reaches exactly the agents at distance at most `ttl`, each once. Every agent that
+holds a message with life left forwards it once to all its neighbours: a message said by u crosses
+sum over {v : dist(u, v) < ttl} deg(v) links in all, dist counted in hops.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+import networkx as nx
+import numpy as np
+
+from fedbandits.contract.arrays import Array, BoolArray, IntArray, State, check_who
+from fedbandits.contract.ledger import Ledger
+from fedbandits.contract.messages import Inbox, Message
+from fedbandits.contract.population import Peers
+from fedbandits.contract.wire import Wire
+from fedbandits.graphs.hops import Pairs, adjacency, pairs_by_distance
+from fedbandits.linalg.jit import jit
+from fedbandits.transport.letters import check_alike, in_order, sealed, spoken, starts_of, taken
+
+
+class ClosedForm:
+    """Time-to-live flooding with duplicates removed.
+
+    While the same agents speak in every round, the letters' addresses are the same in every round: they are kept, and a
+    round costs no more than its messages, however many agents receive them. Otherwise it costs as much as its letters.
+    """
+
+    def __init__(self, network: nx.Graph[int], ttl: int, ledger: Ledger, wire: Wire) -> None:
+        if ttl < 0:
+            raise ValueError(f"ttl must not be negative, got {ttl}")
+        self._ledger = ledger
+        self._wire = wire
+        self._n = network.number_of_nodes()
+        pairs = pairs_by_distance(network, ttl)
+        degree = np.asarray(adjacency(network).sum(axis=1))
+        self._reached = [_listed(one, self._n) for one in pairs[1:]]
+        """Entry a: whom each agent's messages reach in the round that is a rounds after they were said."""
+        self._links = [
+            np.bincount(one.origin, weights=degree[one.to], minlength=self._n).astype(np.int64) for one in pairs[:ttl]
+        ]
+        """Entry a: (n,) how many links they cross in that round."""
+        self._flight: list[tuple[int, Message]] = []
+        """What is under way and the round it was said in, the newest first."""
+        self._addresses: _Addresses | None = None
+
+    def round(self, peers: Peers, who: IntArray, step: int, reachable: BoolArray | None = None) -> None:
+        """Let the agents in `who` speak, move everything one hop, and deliver."""
+        if reachable is not None and not reachable.all():
+            raise ValueError("agents are out of reach: the closed form needs everybody, use flooding")
+        ttl = len(self._links)
+        if ttl == 0:
+            return
+        if self._flight and step <= self._flight[0][0]:
+            raise ValueError(f"rounds must be called one after another, {step} is not the next one")
+        said = spoken(peers, who, self._n, self._wire)
+        self._flight = [(born, old) for born, old in self._flight if step - born < ttl]
+        if said is not None:
+            if self._flight:
+                check_alike(self._flight[0][1], said)
+            self._ledger.synchronised()
+            self._flight.insert(0, (step, said))
+        if not self._flight:
+            return
+        links = sum(int(self._links[step - born][message.who].sum()) for born, message in self._flight)
+        self._ledger.record(self._flight[0][1], "peer", self._wire, copies=links)
+        addresses = self._addressed([(step - born, message.who) for born, message in self._flight])
+        if len(addresses.to):
+            messages = [message for _, message in self._flight]
+            arrays = {name: np.concatenate([one.arrays[name] for one in messages]) for name in messages[0].arrays}
+            said = Message(messages[0].kind, np.concatenate([one.who for one in messages]), arrays)
+            born = np.repeat([born for born, _ in self._flight], [len(one.who) for one in messages])
+            peers.hear(Inbox(said, born, addresses.to, addresses.row))
+
+    def state(self) -> State:
+        """The messages under way."""
+        kept: State = {"flying": np.array(len(self._flight))}
+        for at, (born, message) in enumerate(self._flight):
+            kept[f"{at}.born"] = np.array(born)
+            kept[f"{at}.kind"] = np.frombuffer(message.kind.encode(), dtype=np.uint8).copy()
+            kept[f"{at}.who"] = message.who.copy()
+            kept |= {f"{at}.array.{name}": array.copy() for name, array in message.arrays.items()}
+        return kept
+
+    def load(self, state: Mapping[str, Array]) -> None:
+        """Take up the messages that were under way; raises before anything has changed."""
+        left = {name: array.copy() for name, array in state.items()}
+        flight: list[tuple[int, Message]] = []
+        for at in range(int(taken(left, "flying"))):
+            prefix = f"{at}.array."
+            arrays = {name.removeprefix(prefix): left.pop(name) for name in state if name.startswith(prefix)}
+            message = Message(taken(left, f"{at}.kind").tobytes().decode(), taken(left, f"{at}.who"), arrays)
+            self._wire.check(message, "peer")
+            check_who(message.who, self._n)
+            if flight:
+                check_alike(flight[0][1], message)
+            flight.append((int(taken(left, f"{at}.born")), message))
+        if left:
+            raise ValueError(f"the snapshot holds unknown {', '.join(sorted(left))}")
+        self._flight = flight
+
+    def _addressed(self, speakers: list[tuple[int, IntArray]]) -> _Addresses:
+        """Where messages go that were said so many rounds ago by those agents."""
+        held = self._addresses
+        if held is None or not _same(held.speakers, speakers):
+            held = self._addresses = self._written(speakers)
+        return held
+
+    def _written(self, speakers: list[tuple[int, IntArray]]) -> _Addresses:
+        to, row = [], []
+        first = 0
+        for age, who in speakers:
+            reached = self._reached[age]
+            count = int((reached.starts[who + 1] - reached.starts[who]).sum())
+            to.append(np.empty(count, dtype=np.int64))
+            row.append(np.empty(count, dtype=np.int64))
+            _list_letters(reached, who, first, to[-1], row[-1])
+            first += len(who)
+        everybody, rows = np.concatenate(to), np.concatenate(row)
+        order = in_order(everybody, self._n)
+        return _Addresses(speakers, sealed(everybody[order]), sealed(rows[order]))
+
+
+class _Addresses(NamedTuple):
+    """The letters' receivers and rows, for speakers of (age, who)."""
+
+    speakers: list[tuple[int, IntArray]]
+    to: IntArray
+    row: IntArray
+
+
+class _Reached(NamedTuple):
+    """The receivers of agent i are `to[starts[i]:starts[i + 1]]`."""
+
+    starts: IntArray
+    to: IntArray
+
+
+def _listed(pairs: Pairs, n: int) -> _Reached:
+    return _Reached(starts_of(pairs.origin, n), pairs.to.copy())
+
+
+@jit
+def _list_letters(reached: _Reached, who: IntArray, first: int, to: IntArray, row: IntArray) -> None:
+    at = 0
+    for i in range(len(who)):
+        for e in range(reached.starts[who[i]], reached.starts[who[i] + 1]):
+            to[at] = reached.to[e]
+            row[at] = first + i
+            at += 1
+
+
+def _same(left: list[tuple[int, IntArray]], right: list[tuple[int, IntArray]]) -> bool:
+    return len(left) == len(right) and all(
+        age == other_age and np.array_equal(who, other)
+        for (age, who), (other_age, other) in zip(left, right, strict=True)
+    )

@@ -1,0 +1,187 @@
+"""Distributed minimisation: coefficients, certificates and the number of rounds, against high precision."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy.special import expit
+
+import fedbandits as fb
+from conformance.worlds import recorded
+from fedbandits.algorithms import ALGORITHMS
+from fedbandits.models.minimisers import accelerated, newton
+from fedbandits.simulation.loop import Simulation
+
+RIDGE, D = 2.0, 6
+
+
+class Objective:
+    """F of m logistic observations, and its minimum by Newton's method to the last digits."""
+
+    def __init__(self, m, seed=0, norm=1.0):
+        rng = np.random.default_rng(seed)
+        x = rng.standard_normal((m, D))
+        self.m, self.x = m, norm * x / np.linalg.norm(x, axis=1, keepdims=True)
+        theta = rng.standard_normal(D)
+        self.y = (rng.random(m) < expit(self.x @ theta / np.linalg.norm(theta))).astype(float)
+        self.asked = []
+        best = np.zeros(D)
+        for _ in range(30):
+            best = best - np.linalg.solve(self.hessian(best), self.gradient(best))
+        assert np.linalg.norm(self.gradient(best)) < 1e-15
+        self.least = self.value(best)
+
+    def value(self, theta):
+        z = self.x @ theta
+        return (np.logaddexp(0, z) - self.y * z).sum() / self.m + RIDGE / (2 * self.m) * theta @ theta
+
+    def gradient(self, theta):
+        return (self.x.T @ (expit(self.x @ theta) - self.y) + RIDGE * theta) / self.m
+
+    def hessian(self, theta):
+        p = expit(self.x @ theta)
+        return ((self.x * (p * (1 - p))[:, None]).T @ self.x + RIDGE * np.eye(D)) / self.m
+
+    @property
+    def tolerance(self):
+        return np.sqrt(2 * RIDGE / self.m**3)
+
+    def ask_gradient(self, theta):
+        yield from ()
+        self.asked.append(theta)
+        return self.gradient(theta)
+
+    def ask_curvature(self, theta):
+        yield from ()
+        self.asked.append(theta)
+        return self.value(theta), self.gradient(theta), self.hessian(theta)
+
+    def descend(self, momentum, cap=10**5):
+        return finished(
+            accelerated(
+                self.ask_gradient,
+                np.zeros(D),
+                smooth=0.25 * (self.x**2).sum(axis=1).max() + RIDGE / self.m,
+                strong=RIDGE / self.m,
+                tolerance=self.tolerance,
+                cap=cap,
+                momentum=momentum,
+            )
+        )
+
+
+def finished(conversation):
+    """The result of a conversation that never has to ask anybody."""
+    with pytest.raises(StopIteration) as stop:
+        next(conversation)
+    return stop.value.value
+
+
+@pytest.mark.parametrize("momentum", ["fista", "strong", "none"])
+@pytest.mark.parametrize(("m", "norm"), [(40, 1.0), (400, 1.0), (400, np.sqrt(2)), (3000, 1.0)])
+def test_the_certificate_is_kept(momentum, m, norm):
+    objective = Objective(m, norm=norm)
+    found = objective.descend(momentum)
+    assert found.certified
+    assert np.linalg.norm(objective.gradient(found.theta)) <= objective.tolerance
+    assert 0 <= objective.value(found.theta) - objective.least + 1e-15 <= 1 / m**2
+    assert found.rounds == len(objective.asked)
+    np.testing.assert_array_equal(found.theta, objective.asked[-1])
+    assert all(np.linalg.norm(objective.gradient(theta)) > objective.tolerance for theta in objective.asked[:-1])
+
+
+def test_a_bound_on_the_rounds_is_kept_and_owned_up_to():
+    objective = Objective(400)
+    found = objective.descend("fista", cap=3)
+    assert (found.rounds, found.certified, len(objective.asked)) == (3, False, 3)
+
+
+def test_momentum_takes_the_root_of_the_rounds_where_curvatures_lie_far_apart():
+    """A quadratic with condition number 10^4: about 10^4 log(1/tolerance) rounds without, 10^2 with."""
+    curvatures = np.array([1.0, 1e-2, 1e-4])
+
+    def ask(theta):
+        yield from ()
+        return curvatures * theta
+
+    rounds = {}
+    for momentum in ("none", "fista", "strong"):
+        found = finished(
+            accelerated(ask, np.ones(3), smooth=1.0, strong=1e-4, tolerance=1e-10, cap=10**6, momentum=momentum)
+        )
+        assert found.certified
+        rounds[momentum] = found.rounds
+    assert rounds["none"] > 10**5
+    assert rounds["strong"] < rounds["fista"] < rounds["none"] / 5
+    assert rounds["strong"] < 3000
+
+
+def test_the_publications_coefficients():
+    """theta^(j+1) = (1 - gamma_j) next + gamma_j previous with the gammas as printed."""
+    gammas = [0.0, -0.2817535251, -0.4340427828, -0.5310638054, -0.5987785941]
+    rng = np.random.default_rng(0)
+    gradients = rng.standard_normal((6, 3)) + 5
+    asked = []
+
+    def ask(theta):
+        yield from ()
+        asked.append(theta)
+        return gradients[len(asked) - 1]
+
+    start = rng.standard_normal(3)
+    finished(accelerated(ask, start, smooth=2.0, strong=0.1, tolerance=1e-9, cap=6))
+    theta = previous = start
+    for j, gamma in enumerate(gammas):
+        following = theta - gradients[j] / 2.0
+        theta, previous = (1 - gamma) * following + gamma * previous, following
+        np.testing.assert_allclose(asked[j + 1], theta, rtol=1e-9)
+
+
+@pytest.mark.parametrize("m", [5, 40, 400, 3000])
+def test_newton_is_certified_in_under_ten_rounds(m):
+    objective = Objective(m)
+    found = finished(newton(objective.ask_curvature, np.zeros(D), tolerance=objective.tolerance, cap=50))
+    assert found.certified
+    assert found.rounds == len(objective.asked) < 10
+    assert objective.value(found.theta) - objective.least <= 1 / m**2
+
+
+def test_newton_halves_a_step_that_goes_too_far():
+    """sqrt(1 + z^2) from z = 3: the full step goes to -27, farther out."""
+    asked = []
+
+    def ask(z):
+        yield from ()
+        asked.append(float(z[0]))
+        root = np.sqrt(1 + z[0] ** 2)
+        return float(root), z / root, np.array([[root**-3]])
+
+    found = finished(newton(ask, np.array([3.0]), tolerance=1e-9, cap=50))
+    assert found.certified
+    assert abs(found.theta[0]) < 1e-8
+    assert asked[1] == pytest.approx(-27.0)
+    assert asked[2] == pytest.approx(-12.0)
+
+
+@pytest.mark.parametrize("name", ["fedglb-newton", "one-ucb-glm"])
+def test_every_update_by_newton_takes_under_ten_rounds(name):
+    env = fb.environments.Logistic(clients=8, dim=5, arms=8)
+    rounds = [
+        sum(message.kind == "curvature" for way, message in event.crossed if way == "down")
+        for event in recorded(ALGORITHMS[name](), env, 150)
+        if event.crossed
+    ]
+    assert len(rounds) >= 15
+    assert max(rounds) < 10
+
+
+@pytest.mark.parametrize("momentum", ["fista", "strong", "none"])
+def test_longer_arms_get_shorter_steps(momentum):
+    """With the printed step, which takes arms to have norm 1, arms of norm sqrt(2) need not converge."""
+    env = fb.environments.Logistic(clients=5, dim=5, arms=8, spread="biased", pool=50)
+    run = Simulation(ALGORITHMS["fedglb-ucb"](threshold=2.0, momentum=momentum, scale=0.1), env, 150)
+    run.run()
+    assert int(run.server.count[0]) > 500
+    assert int(run.server.uncertified) == 0
+    updates = run.trace().syncs[-1]
+    assert run.trace().messages[-1] == 2 * 5 * (int(run.server.rounds) + updates)
