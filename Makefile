@@ -45,9 +45,10 @@ test: $(VENV)/developing ## the whole suite, a few minutes
 test-slow: $(VENV)/developing ## evidence that takes longer
 	$(BIN)/python -m pytest -m slow
 
-lint: $(VENV)/developing ## formatting, lint and types
+lint: $(VENV)/developing ## formatting, lint, types, and which room imports which
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
+	$(BIN)/lint-imports --no-logo --no-cache
 	$(BIN)/mypy
 
 format: $(VENV)/developing ## format and fix what can be fixed
