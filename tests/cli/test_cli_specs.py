@@ -4,8 +4,8 @@ import pytest
 
 from fedbandits.algorithms import ALGORITHMS
 from fedbandits.cli.specs import built, literal, parse
+from fedbandits.contract.description import describe
 from fedbandits.report.command import spec
-from fedbandits.studies.store import describe
 
 
 @pytest.mark.parametrize(

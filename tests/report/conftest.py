@@ -3,9 +3,9 @@ from __future__ import annotations
 import pytest
 
 import fedbandits as fb
+from fedbandits.contract.description import describe
 from fedbandits.findings.results import Results
 from fedbandits.studies.compare import Case, Study, comparison, run_study
-from fedbandits.studies.store import describe
 
 ENVIRONMENT = fb.environments.Linear(clients=4, dim=3, arms=5)
 

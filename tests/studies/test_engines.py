@@ -17,7 +17,11 @@ from fedbandits.algorithms import Random
 from fedbandits.algorithms.random import RandomAgents
 from fedbandits.graphs.network import Given
 from fedbandits.studies.compare import run_tasks
-from fedbandits.studies.engines import InProcess, Processes, Task, TaskError, _conditions, _small
+from fedbandits.studies.engines.failures import TaskError
+from fedbandits.studies.engines.processes import Processes
+from fedbandits.studies.engines.this_process import ThisProcess
+from fedbandits.studies.engines.warmup import conditions_of, on_few_clients
+from fedbandits.studies.tasks import Task
 
 ENV = fb.environments.Linear(clients=2, dim=3, arms=4)
 
@@ -108,7 +112,7 @@ def test_error_in_this_process_names_the_task():
     unfit = Task("am", fb.algorithms.AsyncLinUCBAM(), ENV, 10, 4)
     kept = Kept()
     with pytest.raises(fb.ConfigError, match=r"^am, seed 4: async-linucb-am: shared: must lie in"):
-        run_tasks([*tasks("raise")[:1], unfit], InProcess(), kept)
+        run_tasks([*tasks("raise")[:1], unfit], ThisProcess(), kept)
     assert kept.labels == [("fine", 0)]
 
 
@@ -135,25 +139,25 @@ def test_ray_error_names_the_task():
         fb.compare(unfit, ENV, horizon=10, seeds=1, engine="ray")
 
 
-def test_kernels_are_compiled_on_a_small_graph_under_the_same_conditions():
+def test_kernels_are_compiled_on_a_small_graph_under_the_sameconditions_of():
     large = fb.environments.Linear(clients=50, dim=3, arms=4)
     network = Given.of(nx.cycle_graph(50), ttl="diameter", loss=0.2, delay=1.0, delay_max=3)
-    environment, small = _small(large, network)
+    environment, small = on_few_clients(large, network)
     assert environment.clients == small.graph(2, np.random.SeedSequence(0)).number_of_nodes() == 2
     assert (small.ttl, small.faults) == ("diameter", network.faults)
-    assert _small(large, None)[1] is None
+    assert on_few_clients(large, None)[1] is None
 
     class Fixed:
         clients = None
 
-    unchanged = _small(Fixed(), network)
+    unchanged = on_few_clients(Fixed(), network)
     assert unchanged[1] is network
 
 
 def test_conditions_tell_sorts_of_faults_apart_and_not_their_degree():
     def of(**faults):
-        return _conditions(Given.of(nx.path_graph(2), **faults))
+        return conditions_of(Given.of(nx.path_graph(2), **faults))
 
     assert of(loss=0.1) == of(loss=0.3) != of()
     assert of(contamination=0.1) != of(contamination=0.1, outliers="cauchy")
-    assert _conditions(None) is None
+    assert conditions_of(None) is None

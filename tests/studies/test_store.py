@@ -11,11 +11,13 @@ import pytest
 
 import fedbandits as fb
 from fedbandits.contract.catalogue import ConfigError
+from fedbandits.contract.description import describe, plain
+from fedbandits.findings.records import read_record
 from fedbandits.findings.results import Results
 from fedbandits.graphs.network import Given
 from fedbandits.simulation.trace import ADDED
-from fedbandits.studies.engines import Task
-from fedbandits.studies.store import Store, describe, fingerprint, plain, read_record
+from fedbandits.studies.store import Store
+from fedbandits.studies.tasks import Task, fingerprint
 
 ENV = fb.environments.Linear(clients=3, dim=2, arms=3)
 ALGORITHMS = {"dis": fb.algorithms.DisLinUCB(threshold=1.0), "Random / other": fb.algorithms.Random()}

@@ -53,7 +53,7 @@ def _guarded(command: Callable[[], Any]) -> int:
                 f"{message().rstrip('.')}; `fedbandits --help` and `fedbandits COMMAND --help` say what there is",
                 code=2,
             )
-        from fedbandits.studies.engines import TaskError
+        from fedbandits.studies.engines.failures import TaskError
 
         if isinstance(error, TaskError):
             return complain(str(error), code=1)

@@ -10,10 +10,10 @@ from rich.table import Table
 from rich.text import Text
 
 from fedbandits.algorithms import ALGORITHMS
+from fedbandits.contract.description import plain
 from fedbandits.environments import ENVIRONMENTS
 from fedbandits.experiments import load_experiment, shipped_experiments
 from fedbandits.graphs.topologies import NETWORKS
-from fedbandits.studies.store import plain
 
 if TYPE_CHECKING:
     from fedbandits.cli.catalogue import Kind

@@ -14,7 +14,7 @@ from fedbandits.cli.console import err, note
 from fedbandits.contract.world import Environment
 from fedbandits.environments.schedules import awake_per_step
 from fedbandits.report.readable import human
-from fedbandits.studies.engines import Task
+from fedbandits.studies.tasks import Task
 
 
 class Bars:

@@ -6,11 +6,11 @@ import os
 from collections.abc import Sequence
 
 from fedbandits.contract.catalogue import ConfigError
+from fedbandits.contract.description import describe
 from fedbandits.experiments.files import NETWORK_NAME, Experiment, load_experiment
 from fedbandits.findings.results import Results
 from fedbandits.studies.compare import Case, Study, run_study
-from fedbandits.studies.engines import Watcher
-from fedbandits.studies.store import describe
+from fedbandits.studies.watching import Watcher
 
 
 def run_experiment(

@@ -13,8 +13,8 @@ import pandas as pd
 from fedbandits.contract.portrait import Portrait
 from fedbandits.findings.claims import Verdict, parse_claims
 from fedbandits.findings.published import Beside, Published
-from fedbandits.studies.engines import Run
-from fedbandits.studies.store import read_records, read_settings
+from fedbandits.findings.records import read_records, read_settings
+from fedbandits.findings.run import Run
 
 __all__ = ["Results", "Verdict"]
 

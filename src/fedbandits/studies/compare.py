@@ -12,11 +12,15 @@ import pandas as pd
 
 from fedbandits.contract.algorithm import Algorithm
 from fedbandits.contract.catalogue import ConfigError
+from fedbandits.contract.description import describe, plain
 from fedbandits.contract.world import Environment
 from fedbandits.findings.results import Results
+from fedbandits.findings.run import Run
 from fedbandits.graphs.network import Network, as_network
-from fedbandits.studies.engines import Engine, Run, Task, Unwatched, Watcher, engine_named
-from fedbandits.studies.store import Store, describe, plain
+from fedbandits.studies.engines import Engine, engine_named
+from fedbandits.studies.store import Store
+from fedbandits.studies.tasks import Task
+from fedbandits.studies.watching import Unwatched, Watcher
 
 if TYPE_CHECKING:
     import networkx as nx

@@ -1,0 +1,34 @@
+"""One task, from its kernels to what is kept of it."""
+
+from __future__ import annotations
+
+from fedbandits.contract.portrait import bounded
+from fedbandits.findings.run import Run
+from fedbandits.simulation.loop import Progress, simulate
+from fedbandits.studies.engines.failures import Failure
+from fedbandits.studies.engines.warmup import compile_kernels
+from fedbandits.studies.tasks import Task
+
+
+def perform(task: Task, progress: Progress | None) -> Run:
+    """The result of `task`; raises what its simulation raises."""
+    compile_kernels(task)
+    trace = simulate(
+        task.algorithm,
+        task.environment,
+        task.horizon,
+        task.seed,
+        network=task.network,
+        coverage=task.coverage,
+        theory=task.theory,
+        progress=progress,
+    )
+    return Run(trace.frame(task.points), trace.regret_by_client, trace.seconds, bounded(trace.portrait))
+
+
+def attempt(task: Task, progress: Progress | None) -> Run | Failure:
+    """The result of `task`, or what went wrong, in a form that can travel."""
+    try:
+        return perform(task, progress)
+    except Exception as error:
+        return Failure.of(error)

@@ -1,0 +1,27 @@
+"""Simulations in this process."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Mapping
+
+from threadpoolctl import threadpool_limits
+
+from fedbandits.findings.run import Run
+from fedbandits.studies.engines.attempts import perform
+from fedbandits.studies.engines.failures import Failure
+from fedbandits.studies.tasks import Task
+from fedbandits.studies.watching import Watcher
+
+
+class ThisProcess:
+    """One task after the other, here."""
+
+    def run(self, tasks: Mapping[int, Task], watcher: Watcher) -> Generator[tuple[int, Run]]:
+        """See `Engine`."""
+        with threadpool_limits(limits=1):
+            for index, task in tasks.items():
+                try:
+                    done = perform(task, lambda steps, index=index: watcher.advance(index, steps))  # type: ignore[misc]
+                except Exception as error:
+                    raise Failure.of(error).blaming(task) from error
+                yield index, done

@@ -1,0 +1,51 @@
+"""Compiling kernels before anything is timed."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from dataclasses import asdict, fields, replace
+
+import networkx as nx
+
+from fedbandits.contract.world import Environment
+from fedbandits.graphs.network import Given, Network
+from fedbandits.simulation.loop import simulate
+from fedbandits.studies.tasks import Task
+
+_compiled: set[tuple[object, ...]] = set()
+
+
+def compile_kernels(task: Task) -> None:
+    """Run a little of this kind of task, once in each process.
+
+    What it compiles is then in numba's cache for other processes, and compiling and loading are no part of `seconds`.
+    """
+    kind = (type(task.algorithm), type(task.environment), conditions_of(task.network))
+    if kind not in _compiled:
+        _compiled.add(kind)
+        # an error is for the real run to report
+        with suppress(Exception):
+            environment, network = on_few_clients(task.environment, task.network)
+            simulate(task.algorithm, environment, min(task.horizon, 64), task.seed, network=network)
+
+
+def conditions_of(network: Network | None) -> tuple[object, ...] | None:
+    """Which faults there are, of which sort, but not how many: as much of a network as kernels may depend on."""
+    if network is None:
+        return None
+    values = asdict(network.faults).values()
+    return tuple(value if isinstance(value, str) else value > 0 for value in values)
+
+
+def on_few_clients(environment: Environment, network: Network | None) -> tuple[Environment, Network | None]:
+    """The same for two clients: another graph, since networks differ in how few nodes they have, but what befalls
+    messages on it stays as it is. Where the number of clients cannot be chosen, nothing is changed.
+    """
+    clients = getattr(environment, "clients", None)
+    if not isinstance(clients, int):
+        return environment, network
+    few = min(2, clients)
+    if network is not None:
+        conditions = {item.name: getattr(network, item.name) for item in fields(Network)}
+        network = Given.of(nx.path_graph(few), **conditions)
+    return replace(environment, clients=few), network  # type: ignore[type-var]

@@ -1,0 +1,118 @@
+"""What runs inside a worker process, and what it inherits."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from multiprocessing.connection import Connection
+from typing import Any
+
+from threadpoolctl import threadpool_limits
+
+from fedbandits.findings.run import Run
+from fedbandits.studies.engines.attempts import attempt
+from fedbandits.studies.engines.failures import Failure
+from fedbandits.studies.tasks import Task
+
+_ONE_THREAD = dict.fromkeys(
+    (
+        "OMP_NUM_THREADS",
+        "OPENBLAS_NUM_THREADS",
+        "MKL_NUM_THREADS",
+        "BLIS_NUM_THREADS",
+        "VECLIB_MAXIMUM_THREADS",
+        "NUMEXPR_NUM_THREADS",
+        "NUMBA_NUM_THREADS",
+    ),
+    "1",
+)
+
+
+class _Worker:
+    """The state of a worker process."""
+
+    def __init__(self, leash: Connection, steps: Any) -> None:
+        self._leash = leash
+        self._steps = steps
+        self._busy = False
+        self._let_go = False
+        self._turning = threading.Lock()
+
+    def work(self, slot: int, task: Task) -> Run | Failure:
+        with self._turning:
+            if self._let_go:
+                return Failure("stopped", "", configuration=False)
+            self._busy = True
+        self._report(slot)(0)
+        outcome = attempt(task, self._report(slot))
+        with self._turning:
+            self._busy = False
+        return outcome
+
+    def stop_when_let_go(self) -> None:
+        """End the process at once if it simulates, since nobody waits for the result.
+
+        While it hands a result over it must not end, since that would leave half a message in the pool's pipe; then,
+        and when idle, the pool ends it, or the death of its parent does.
+        """
+        self._leash.poll(None)
+        with self._turning:
+            self._let_go = True
+            if self._busy:
+                os._exit(1)
+        parent = multiprocessing.parent_process()
+        if parent is not None:
+            parent.join()
+        os._exit(1)
+
+    def _report(self, slot: int) -> Callable[[int], None]:
+        def report(steps: int) -> None:
+            self._steps[slot] = steps
+
+        return report
+
+
+_worker: _Worker | None = None
+
+
+def become_worker(leash: Connection, steps: Any) -> None:
+    """Make this process a worker on `leash`, which reports in `steps` how far each task has come."""
+    global _worker
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    threadpool_limits(limits=1)
+    _worker = _Worker(leash, steps)
+    threading.Thread(target=_worker.stop_when_let_go, daemon=True).start()
+
+
+def boot() -> None:
+    """Let a worker process start and import."""
+
+
+def work(slot: int, task: Task) -> Run | Failure:
+    """Run `task` in this worker and report its steps in `slot`."""
+    assert _worker is not None
+    return _worker.work(slot, task)
+
+
+@contextmanager
+def surroundings_of_workers() -> Iterator[None]:
+    """What a worker inherits: one thread for each numerical library, and Ctrl-C ignored from the start."""
+    before = {name: os.environ.get(name) for name in _ONE_THREAD}
+    os.environ.update(_ONE_THREAD)
+    # only the main thread may change handlers; elsewhere workers ignore Ctrl-C a moment later, when they initialise
+    main = threading.current_thread() is threading.main_thread()
+    handler = signal.signal(signal.SIGINT, signal.SIG_IGN) if main else None
+    try:
+        yield
+    finally:
+        if main:
+            signal.signal(signal.SIGINT, handler)
+        for name, value in before.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value
