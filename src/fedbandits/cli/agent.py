@@ -66,8 +66,9 @@ def serve(
     configuration = Configuration() if config is None else load_configuration(config)
 
     from fedbandits.deploy.http.service import listen, serve
+    from fedbandits.linalg import compiling
 
-    with listen(address) as listener:
+    with listen(address) as listener, compiling.telling(compiling.once(note)):
         url = address.url(listener.getsockname()[1])
         try:
             with _complaining(), configuration.open(db) as opened:

@@ -13,6 +13,7 @@ from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeRemaining
 from fedbandits.cli.console import err, note
 from fedbandits.contract.world import Environment
 from fedbandits.environments.schedules import awake_per_step
+from fedbandits.linalg import compiling
 from fedbandits.report.readable import human
 from fedbandits.studies.tasks import Task
 
@@ -34,6 +35,10 @@ class Bars:
         self._tasks: Sequence[Task] = ()
         self._steps: dict[int, int] = {}
         self._bars: dict[str, TaskID] = {}
+        self._compiling = self._progress.add_task(
+            "[dim]compiling, once per machine", total=None, visible=False, runs="", speed=""
+        )
+        self._note_compiling = compiling.once(note)
         self.done = 0
         self.resumed = 0
 
@@ -60,8 +65,16 @@ class Bars:
         steps = sum(task.horizon for task in tasks)
         self._overall = self._progress.add_task("[bold]all runs", total=steps, runs=f"0/{len(tasks)}", speed="")
 
+    def compile(self, kernels: int, seconds: float) -> None:
+        """So many kernels have been compiled, in so many seconds."""
+        if self._console.is_terminal:
+            self._progress.update(self._compiling, visible=True, runs=f"{kernels}", speed=f"{seconds:.0f} s")
+        else:
+            self._note_compiling(kernels, seconds)
+
     def advance(self, index: int, steps_done: int) -> None:
         """A run has come this far."""
+        self._progress.update(self._compiling, visible=False)
         self._move(index, max(steps_done, 0))
         self._speed()
 
@@ -99,7 +112,7 @@ def watched(keeps: Path | None) -> Iterator[Bars]:
     """Bars for the runs started inside; Ctrl-C ends with code 130 and says what is kept in `keeps`."""
     bars = Bars()
     try:
-        with bars.shown():
+        with bars.shown(), compiling.telling(bars.compile):
             yield bars
     except KeyboardInterrupt:
         if keeps is None:

@@ -7,6 +7,8 @@ from typing import Any, TypeVar, cast
 
 import numba
 
+import fedbandits.linalg.compiling  # noqa: F401  (says why the first call takes long)
+
 F = TypeVar("F", bound=Callable[..., Any])
 
 
