@@ -34,10 +34,12 @@ from fedbandits.algorithms.linear.fedlinucb_async import FedLinUCBAsync
 from fedbandits.algorithms.linear.independent import IndependentLinTS, IndependentLinUCB
 from fedbandits.algorithms.random import Random
 from fedbandits.contract.algorithm import Algorithm
+from fedbandits.contract.catalogue import Registry
 
-ALGORITHMS: dict[str, type[Algorithm]] = {
-    kind.about.name: kind
-    for kind in (
+ALGORITHMS: Registry[Algorithm] = Registry(
+    "algorithm",
+    "fedbandits.algorithms",
+    (
         Random,
         IndependentLinUCB,
         IndependentLinTS,
@@ -81,8 +83,9 @@ ALGORITHMS: dict[str, type[Algorithm]] = {
         RCLLF,
         RCLSD,
         MPUCBDelayed,
-    )
-}
+    ),
+    needs=("agents", "server"),
+)
 
 __all__ = [
     "ALGORITHMS",

@@ -5,17 +5,16 @@ from __future__ import annotations
 from typing import ClassVar
 
 import numpy as np
-from pydantic import ConfigDict
-from pydantic.dataclasses import dataclass
 
-from fedbandits.algorithms.alone import LoneAgents
 from fedbandits.contract.arrays import FloatArray, IntArray, check_arms, check_feedback, check_finite
 from fedbandits.contract.catalogue import About
+from fedbandits.contract.parameters import parameters
+from fedbandits.contract.population import Population
 from fedbandits.contract.problem import Problem
 from fedbandits.contract.streams import Streams
 
 
-@dataclass(frozen=True, kw_only=True, config=ConfigDict(extra="forbid"))
+@parameters
 class Random:
     """Every agent picks one of the shown arms uniformly at random and learns nothing. Regret grows linearly."""
 
@@ -25,6 +24,7 @@ class Random:
         topology="alone",
         talks="never",
         says=(),
+        calls="never",
         guarantee="none: linear regret",
         source="baseline",
     )
@@ -33,11 +33,11 @@ class Random:
         """n agents without memory."""
         return RandomAgents(problem, n, rng)
 
-    def server(self, problem: Problem, n: int) -> None:
+    def server(self, problem: Problem, n: int, rng: Streams) -> None:
         """Nobody to talk to."""
 
 
-class RandomAgents(LoneAgents):
+class RandomAgents(Population):
     """Agents whose only state is their random stream."""
 
     keeps: ClassVar[tuple[str, ...]] = ("rng",)

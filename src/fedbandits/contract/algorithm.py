@@ -2,28 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import ClassVar, Protocol, runtime_checkable
+from typing import Protocol
 
 from fedbandits.contract.arrays import FloatArray
 from fedbandits.contract.catalogue import About
-from fedbandits.contract.population import Agents, Peers
+from fedbandits.contract.population import Population
 from fedbandits.contract.problem import Problem
 from fedbandits.contract.server import Server
 from fedbandits.contract.streams import Streams
+from fedbandits.contract.wire import Wire
 
 
 class Algorithm(Protocol):
-    """A frozen dataclass of hyper-parameters with two factories, and an entry in the catalogue."""
+    """A frozen dataclass of hyper-parameters (`contract.parameters`) with two factories and an entry in the catalogue.
 
-    about: ClassVar[About]
+    It may also say `sizes(problem)`, a mapping from names in its declared shapes to lengths, and
+    `bounds(problem, means)`, what theory says of its regret on K arms with known means (`Bounds`).
+    """
 
-    def agents(self, problem: Problem, n: int, rng: Streams) -> Agents | Peers:
-        """n agents of `problem`, whose own random choices come from `rng` (one stream for each)."""
+    @property
+    def about(self) -> About:
+        """Its entry in the catalogue; a class attribute."""
 
-    def server(self, problem: Problem, n: int) -> Server | None:
-        """Their server; None where agents talk to nobody, or to each other."""
+    def agents(self, problem: Problem, n: int, rng: Streams) -> Population:
+        """n agents of `problem`; what they draw comes from `rng`: own choices, common draws, secret noise."""
+
+    def server(self, problem: Problem, n: int, rng: Streams) -> Server | None:
+        """Their server, whose draws come from `rng`; None where agents talk to nobody, or to each other."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,16 +40,19 @@ class Bounds:
     lower: float
 
 
-@runtime_checkable
-class Bounded(Protocol):
-    """An algorithm of whose regret theory says something on K arms with known means."""
-
-    def bounds(self, problem: Problem, means: FloatArray) -> Bounds:
-        """The theorems' expressions on the instance with the given `means` (K,)."""
+def bounds_of(algorithm: Algorithm, problem: Problem, means: FloatArray) -> Bounds | None:
+    """What theory says of `algorithm` on the instance with the given `means` (K,); None where it says nothing at all."""
+    told = getattr(algorithm, "bounds", None)
+    found: Bounds | None = None if told is None else told(problem, means)
+    return found
 
 
 def sizes_of(algorithm: Algorithm, problem: Problem) -> dict[str, int]:
     """The lengths that declared shapes may name: d, K and n of the problem, and an algorithm's own."""
-    common = {"d": problem.dim, "K": problem.arms, "n": problem.agents}
-    own: Callable[[Problem], dict[str, int]] | None = getattr(algorithm, "sizes", None)
-    return common | (own(problem) if own is not None else {})
+    own = getattr(algorithm, "sizes", None)
+    return {"d": problem.dim, "K": problem.arms, "n": problem.agents} | ({} if own is None else own(problem))
+
+
+def wire_of(algorithm: Algorithm, problem: Problem, wire: Wire | None = None) -> Wire:
+    """`wire`, bound to what `algorithm` declares to say on `problem`."""
+    return (wire or Wire()).speaking(algorithm.about.says, sizes_of(algorithm, problem))

@@ -17,6 +17,7 @@ from typing import ClassVar
 
 import numpy as np
 
+from fedbandits.contract.arrays import IntArray
 from fedbandits.contract.messages import Message
 from fedbandits.contract.state import Stateful
 from fedbandits.contract.wire import Direction, Wire
@@ -51,15 +52,21 @@ class Ledger(Stateful):
         self.counts = np.zeros((len(DIRECTIONS), len(UNITS)), dtype=np.int64)
         self.conversations = np.zeros((), dtype=np.int64)
 
-    def record(self, message: Message, direction: Direction, wire: Wire, copies: int | None = None) -> None:
-        """Count `message`: one copy for each of its agents, or `copies` transfers of the first row's size."""
-        times = len(message.who) if copies is None else copies
+    def record(self, message: Message, direction: Direction, wire: Wire, copies: IntArray | None = None) -> None:
+        """Count `message`: every agent's share once, or `copies` (w,) times each."""
+        if copies is not None and copies.shape != message.who.shape:
+            raise ValueError(f"copies needs one number for each of {len(message.who)} agents, got {copies.shape}")
+        times = len(message.who) if copies is None else int(copies.sum())
         row = self.counts[DIRECTIONS.index(direction)]
-        if message.arrays:
+        if not message.arrays:
+            row[1] += times
+        elif not message.lengths:  # all shares weigh the same
             size = wire.size(message, direction)
             row += (times, 0, times * size.scalars, times * size.bytes)
         else:
-            row[1] += times
+            scalars, weights = wire.sizes_of(message, direction)
+            each = 1 if copies is None else copies
+            row += (times, 0, int((each * scalars).sum()), int((each * weights).sum()))
 
     def call(self, callers: int) -> None:
         """Count the calls that asked the server for a conversation."""

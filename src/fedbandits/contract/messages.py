@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Generator, Mapping
 from dataclasses import dataclass, field
 
-from fedbandits.contract.arrays import Array, IntArray
+from fedbandits.contract.arrays import Array, BoolArray, IntArray
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -19,6 +19,8 @@ class Message:
     kind: str
     who: IntArray
     arrays: Mapping[str, Array] = field(default_factory=dict)
+    lengths: Mapping[str, IntArray] = field(default_factory=dict)
+    """For sizes that differ from agent to agent, by name: (w,) how much of the padded arrays is each agent's."""
 
     def __post_init__(self) -> None:
         for name, array in self.arrays.items():
@@ -27,6 +29,11 @@ class Message:
                     f"array {name!r} of message {self.kind!r} needs one row for each of "
                     f"{len(self.who)} agents, got shape {array.shape}"
                 )
+
+    def of(self, rows: IntArray | BoolArray) -> Message:
+        """The shares of some of its agents: those in the given places, or where the mask is true."""
+        arrays = {name: array[rows] for name, array in self.arrays.items()}
+        return Message(self.kind, self.who[rows], arrays, {name: held[rows] for name, held in self.lengths.items()})
 
 
 @dataclass(frozen=True, slots=True, eq=False)

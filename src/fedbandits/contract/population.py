@@ -1,70 +1,93 @@
-"""Populations of agents."""
+"""A population: n agents that decide, learn and talk, held as arrays with a leading axis n."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Protocol, runtime_checkable
+from abc import abstractmethod
+from collections.abc import Sequence
 
-from fedbandits.contract.arrays import Array, BoolArray, FloatArray, IntArray, State
+import numpy as np
+
+from fedbandits.contract.arrays import BoolArray, FloatArray, IntArray, State
 from fedbandits.contract.messages import Inbox, Message
+from fedbandits.contract.state import Stateful
+from fedbandits.contract.wire import WireError
+
+Ellipsoids = tuple[FloatArray, FloatArray, FloatArray]
+"""Centres (n, d), matrices V (n, d, d) and widths (n,): agent i believes that ||theta_i - centre_i||_{V_i} <= width_i."""
 
 
-class Population(Protocol):
-    """n agents that decide and learn. `who` (w,) are the agents awake in this step, each at most once."""
+class Population(Stateful):
+    """n agents. Subclasses say how they `choose` and `learn`, and what of the rest is not as it is here.
 
+    `who` (w,) are the agents awake in this step, each at most once. In a simulation n is everybody, and one call moves
+    all of them; inside one product n is 1. What an agent computes must not depend on who else is in the population, to
+    the last bit. What makes up the state is named by `keeps`; see `Stateful`.
+
+    Agents that talk to a server say when (`calling`) and what (`answer`); agents that talk to each other, what they say
+    (`say`) and what they make of what they hear (`hear`). The other methods are for those who look on.
+    """
+
+    def __init__(self, n: int) -> None:
+        self._n = n
+
+    def __len__(self) -> int:
+        return self._n
+
+    @abstractmethod
     def choose(self, who: IntArray, arms: FloatArray) -> IntArray:
         """(w,), (w, K, d) -> (w,) index of the arm each agent takes. Exact ties: lowest index."""
+        raise NotImplementedError
 
+    @abstractmethod
     def learn(self, who: IntArray, arms: FloatArray, picks: IntArray, rewards: FloatArray) -> None:
         """Take in one observation for each agent in `who`."""
+        raise NotImplementedError
 
-    def state(self) -> State:
-        """Everything the population knows, as named arrays."""
-
-    def load(self, state: Mapping[str, Array]) -> None:
-        """Resume from a snapshot."""
-
-
-class Agents(Population, Protocol):
-    """A population that talks to a server."""
+    # with a server
 
     def calling(self) -> BoolArray:
-        """(n,) whose trigger has fired: who asks the server for a conversation."""
+        """(n,) whose trigger has fired: who asks the server for a conversation. Nobody, unless a subclass says so."""
+        return np.zeros(self._n, dtype=np.bool_)
 
     def answer(self, request: Message) -> Message | None:
         """Do what `request` says to its addressees; None where there is nothing to send back."""
+        raise WireError(f"{type(self).__name__} do not understand {request.kind!r}")
 
+    # with each other
 
-@runtime_checkable
-class Peers(Population, Protocol):
-    """A population whose agents talk to each other on a graph, over a relay."""
+    def say(self, learned: IntArray) -> Sequence[Message]:
+        """What agents send to their neighbours in this round: at most one message of each declared kind.
 
-    def say(self, who: IntArray) -> Message | None:
-        """What the agents in `who`, who have just learned, send to their neighbours."""
+        `learned` are those who have just learned something. Others may speak as well: the senders are `Message.who`,
+        who have to be reachable to be heard.
+        """
+        return ()
 
     def hear(self, inbox: Inbox) -> None:
-        """Take in what the relay delivers at the end of the round."""
+        """Take in what the relay delivers at the end of the round, once for each kind of message, in declared order."""
+        raise WireError(f"{type(self).__name__} do not understand {inbox.said.kind!r}")
 
+    # for those who look on
 
-@runtime_checkable
-class Urgent(Protocol):
-    """A population whose agents call by a trigger."""
+    def urgency(self) -> FloatArray | None:
+        """(n,) how close each agent is to calling: 0 after a conversation, 1 where its trigger fires; None: no trigger."""
+        return None
 
-    def urgency(self) -> FloatArray:
-        """(n,) how close each agent is to calling: 0 after a conversation, 1 where its trigger fires."""
+    def ellipsoids(self) -> Ellipsoids | None:
+        """What each agent believes of its parameter; None where it has no confidence ellipsoid."""
+        return None
 
+    @property
+    def delta(self) -> float:
+        """The delta at which `spent` holds."""
+        return 0.0
 
-@runtime_checkable
-class Confident(Protocol):
-    """A population with confidence ellipsoids: agent i believes that ||theta_i - centre_i||_{V_i} <= width_i."""
-
-    def ellipsoids(self) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Centres (n, d), matrices V (n, d, d) and widths (n,)."""
-
-
-@runtime_checkable
-class Portrayed(Protocol):
-    """A server or a population that can show people what it has found out."""
+    def spent(self) -> FloatArray | None:
+        """(n,) epsilon of differential privacy spent so far, infinite where what an agent does is not private; None
+        where nothing is claimed.
+        """
+        return None
 
     def portrait(self) -> State:
-        """Named arrays to look at, such as ``graph`` (n, n) and ``clusters`` (m, n); see `portrait`. Copies."""
+        """Named arrays for people to look at; see `portrait`. Copies."""
+        return {}

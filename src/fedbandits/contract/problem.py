@@ -1,52 +1,70 @@
-"""What an algorithm may know beforehand."""
+"""What an algorithm may know beforehand: sizes, and facts found by their type; never the answer."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, TypeVar, overload
+
+from fedbandits.contract.errors import ConfigError
+from fedbandits.contract.facts import Fact
 
 if TYPE_CHECKING:
-    import networkx as nx
+    from fedbandits.contract.catalogue import About
 
-    from fedbandits.linalg.links import LinkName
-
-
-@dataclass(frozen=True, slots=True)
-class Moment:
-    """A bound on the tails of rewards X: E|X|^order <= raw and E|X - EX|^order <= central, with 1 < order <= 2."""
-
-    order: float
-    raw: float
-    central: float
+F = TypeVar("F", bound=Fact)
 
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """What an algorithm may know beforehand: sizes, noise level and bounds, never the answer."""
+    """How many `agents` decide, among how many `arms` of dimension `dim`, how often (`horizon`); and what is known.
+
+    >>> from fedbandits.contract.facts import Noise, Norms, Range
+    >>> problem = Problem(agents=3, dim=5, arms=10, horizon=100).knowing(Noise(0.5))
+    >>> problem.get(Noise, Noise()).sigma, problem.get(Norms, Norms()).arms, problem.get(Range)
+    (0.5, 1.0, None)
+    """
 
     agents: int
     dim: int
     arms: int
     horizon: int
-    noise: float = 0.1
-    """Sub-Gaussian constant of the reward noise."""
-    bound: float = 1.0
-    """Upper bound S on the norm of the unknown parameter."""
-    arm_norm: float = 1.0
-    """Upper bound on the norm of arms."""
-    link: LinkName = "identity"
-    """How the mean reward depends on <theta, x>."""
-    shared: int | None = None
-    """How many leading coordinates of the parameter all agents have in common (None: all of them)."""
-    clusters: tuple[int, ...] | None = None
-    """Which agents are alike, for oracles alone: everybody else has to find out."""
-    moment: Moment | None = None
-    """How heavy the tails of rewards are; None: sub-Gaussian, as `noise` says."""
-    contamination: float = 0.0
-    """The largest share of rewards, told by others or observed, that may be anything at all."""
-    range: tuple[float, float] | None = None
-    """The interval in which all rewards lie; None: no such bound is known."""
-    network: nx.Graph[int] | None = None
-    """Who can talk to whom, for algorithms without a server."""
-    ttl: int = 1
-    """How many hops a message lives on `network`."""
+    facts: tuple[Fact, ...] = ()
+    """What is known beside the sizes, at most one fact of each type."""
+
+    def __post_init__(self) -> None:
+        kinds = [type(fact) for fact in self.facts]
+        for kind in kinds:
+            if kinds.count(kind) > 1:
+                raise ConfigError(f"facts: {kind.name} is told twice; leave one out")
+
+    @overload
+    def get(self, kind: type[F]) -> F | None: ...
+
+    @overload
+    def get(self, kind: type[F], otherwise: F) -> F: ...
+
+    def get(self, kind: type[F], otherwise: F | None = None) -> F | None:
+        """The fact of this type; `otherwise` where nothing is known."""
+        for fact in self.facts:
+            if type(fact) is kind:
+                return fact
+        return otherwise
+
+    def need(self, kind: type[F], by: About) -> F:
+        """The fact of this type, without which the algorithm that is told `by` cannot do."""
+        found = self.get(kind)
+        if found is None:
+            raise ConfigError(
+                f"{by.name}: needs to know the fact {kind.name!r}, which nobody has told; use an environment that tells "
+                f"it, such as {by.environment!r}"
+            )
+        return found
+
+    def knowing(self, *facts: Fact) -> Problem:
+        """The same problem with these facts known, in place of others of their types."""
+        told = {type(fact): fact for fact in (*self.facts, *facts)}
+        return replace(self, facts=tuple(told.values()))
+
+    def without(self, *kinds: type[Fact]) -> Problem:
+        """The same problem, of which nothing of these types is known."""
+        return replace(self, facts=tuple(fact for fact in self.facts if type(fact) not in kinds))

@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Protocol
+from abc import abstractmethod
 
-from fedbandits.contract.arrays import Array, IntArray, State
+from fedbandits.contract.arrays import IntArray, State
 from fedbandits.contract.messages import Conversation
+from fedbandits.contract.state import Stateful
 
 
-class Server(Protocol):
-    """The other end of the star."""
+class Server(Stateful):
+    """Holds conversations with agents. What makes up its state is named by `keeps`; see `Stateful`."""
 
+    @abstractmethod
     def converse(self, callers: IntArray) -> Conversation:
         """Given the floor after every step, with those who called (perhaps nobody): talk, or return."""
+        raise NotImplementedError
 
-    def state(self) -> State:
-        """Everything the server knows, as named arrays."""
-
-    def load(self, state: Mapping[str, Array]) -> None:
-        """Resume from a snapshot."""
+    def portrait(self) -> State:
+        """Named arrays for people to look at, such as ``graph`` (n, n) and ``clusters`` (m, n); see `portrait`. Copies."""
+        return {}

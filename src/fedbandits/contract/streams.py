@@ -1,14 +1,20 @@
-"""One random stream per agent, as arrays.
+"""Three kinds of randomness: an agent's own, what a federation has in common, and what nobody else may know.
 
 A population draws for all its agents in one call, and yet each agent has a stream of its own: agent 7
 draws the same numbers whether it lives in a population of thousands or alone on its own machine, and
 its stream is part of its snapshot. The generator is xoshiro256++ (Blackman & Vigna 2021), seeded by
 SplitMix64 from a key that a `numpy.random.SeedSequence` provides and the agent's identity.
+
+*Common* draws are a hash of an occasion: agents and server of one federation draw the same without talking. *Secret*
+draws are for noise that protects people. In a simulation they follow the seed like everything else; a deployed agent
+has them from the operating system (`deploy.secret`), since whoever can compute the noise can remove it.
 """
 
 from __future__ import annotations
 
-from typing import ClassVar
+import hashlib
+from abc import abstractmethod
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,6 +28,22 @@ WordArray = NDArray[np.uint64]
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 
 
+class Seeds(NamedTuple):
+    """What one number stands for: a seed of its own for everything that is drawn in a run."""
+
+    world: np.random.SeedSequence
+    agents: np.random.SeedSequence
+    graph: np.random.SeedSequence
+    mishaps: np.random.SeedSequence
+    server: np.random.SeedSequence
+    common: np.random.SeedSequence
+
+
+def seeds_of(seed: int) -> Seeds:
+    """The seeds that `seed` stands for, in a simulation as in a federation of deployed agents."""
+    return Seeds(*np.random.SeedSequence(seed).spawn(len(Seeds._fields)))
+
+
 class Streams(Stateful):
     """Independent streams for the agents with the given identities (default 0..n-1).
 
@@ -32,9 +54,17 @@ class Streams(Stateful):
     True
     """
 
-    keeps: ClassVar[tuple[str, ...]] = ("words",)
+    keeps: ClassVar[tuple[str, ...]] = ("words", "secret")
 
-    def __init__(self, seed: np.random.SeedSequence, n: int = 0, identities: IntArray | None = None) -> None:
+    def __init__(
+        self,
+        seed: np.random.SeedSequence,
+        n: int = 0,
+        identities: IntArray | None = None,
+        *,
+        common: np.random.SeedSequence | None = None,
+        secret: Secret | None = None,
+    ) -> None:
         self.identities: IntArray = np.arange(n) if identities is None else np.asarray(identities, dtype=np.int64)
         """(n,) who the agents of this population are among all agents of the problem."""
         if len(self.identities) == 0:
@@ -44,6 +74,9 @@ class Streams(Stateful):
         steps = np.arange(1, 5, dtype=np.uint64) * _GOLDEN
         self.words = _split_mix(mixed[:, None] + steps)
         """(n, 4) uint64, the states of the generators."""
+        self.secret = _Seeded(self) if secret is None else secret
+        """Where noise that protects people comes from."""
+        self._common = seed if common is None else common
 
     def __len__(self) -> int:
         return len(self.words)
@@ -57,6 +90,40 @@ class Streams(Stateful):
     def normal(self, who: IntArray, size: int | None = None) -> FloatArray:
         """(w,) or (w, size) standard normal draws, by inversion: one uniform for each."""
         return np.asarray(ndtri(self.uniform(who, size)), dtype=np.float64)
+
+    def common(self, *occasion: str | int) -> np.random.Generator:
+        """A generator that everybody in the federation has on this occasion, such as ("features", 3).
+
+        It depends on the federation's common seed and on the occasion, and on nothing else: not on who asks, when, or
+        how often.
+        """
+        told = "\0".join(map(str, occasion)).encode()
+        words = np.frombuffer(hashlib.blake2b(told, digest_size=16).digest(), "<u4").tolist()
+        held = self._common
+        return np.random.default_rng(np.random.SeedSequence(held.entropy, spawn_key=(*held.spawn_key, *words)))
+
+
+class Secret(Stateful):
+    """Draws that nobody outside the agent may be able to repeat. Part of its agents' snapshot, and of nothing else."""
+
+    @abstractmethod
+    def uniform(self, who: IntArray, size: int | None = None) -> FloatArray:
+        """(w,) or (w, size) draws from the open unit interval, one row for each agent."""
+        raise NotImplementedError
+
+    def normal(self, who: IntArray, size: int | None = None) -> FloatArray:
+        """(w,) or (w, size) standard normal draws, by inversion: one uniform for each."""
+        return np.asarray(ndtri(self.uniform(who, size)), dtype=np.float64)
+
+
+class _Seeded(Secret):
+    """The secret of a simulation: the next draws of each agent's own stream, so that runs can be repeated."""
+
+    def __init__(self, streams: Streams) -> None:
+        self._streams = streams
+
+    def uniform(self, who: IntArray, size: int | None = None) -> FloatArray:
+        return self._streams.uniform(who, size)
 
 
 def _split_mix(seed: WordArray) -> WordArray:

@@ -1,34 +1,43 @@
 """The wire: what an algorithm may say, and the bytes it becomes.
 
-An algorithm declares its *utterances*: for each kind of message its direction and its named fields with
-their shapes. A `Wire` turns one agent's share of a message into bytes and back, knows the size of those
+An algorithm declares its *utterances*: for each kind of message its direction and its named fields, of which it says
+what they are (`WireField`). A `Wire` turns one agent's share of a message into bytes and back, knows the size of those
 bytes without producing them, and refuses what was not declared. The format is self-describing and small:
 
     1 byte version | kind | 1 byte number of fields | fields
-    field = name | 1 byte type | 1 byte packing | 1 byte ndim | 4 bytes per dimension | raw little-endian data
+    field = name | 1 byte type | 1 byte packing | 1 byte ndim | 4 bytes per dimension | little-endian data
 
-where kind and name are one length byte and ASCII text. Reading needs no trust in the sender: it executes
-nothing, allocates no more than it was given and rejects whatever does not fit to the last byte.
+where kind and name are one length byte and ASCII text. Packing is 2 b + t: t = 1 where a symmetric matrix is sent as
+its lower triangle, b > 0 where whole numbers are sent in b bits each. Reading needs no trust in the sender: it executes
+nothing, allocates no more than a small multiple of what it was given and rejects whatever does not fit to the last byte.
 """
 
 from __future__ import annotations
 
 import math
 import struct
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Literal
+from functools import cached_property
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
-from fedbandits.contract.arrays import Array
+from fedbandits.contract.arrays import Array, IntArray
 from fedbandits.contract.messages import Message
 
+if TYPE_CHECKING:
+    from fedbandits.contract.problem import Problem
+
 VERSION = 1
-_TYPES = ("<f8", "<i8", "<f4", "<i4", "|u1", "|b1")
+_TYPES = ("<f8", "<i8", "<f4", "<i4", "|u1", "|b1", "<i2", "|i1")
 _CODES = {np.dtype(name): code for code, name in enumerate(_TYPES)}
 
 Direction = Literal["up", "down", "peer"]
+DType = Literal["f8", "i8", "f4", "i4", "u1", "b1", "i2", "i1"]
+Adds = Literal["increment", "total", "query"]
+"""What the sender's share is of: what is new since its last such message, everything it has so far, or a sum over all
+its data again, at a point that the question names."""
 
 
 class WireError(ValueError):
@@ -36,20 +45,84 @@ class WireError(ValueError):
 
 
 @dataclass(frozen=True, slots=True)
-class Field:
-    """A named array of a message; `shape` mixes numbers and the names of sizes, as in `("d", "d")`."""
+class Free:
+    """A size that differs from message to message: one length for all agents of a message."""
 
     name: str
-    shape: tuple[int | str, ...] = ()
+
+    def __str__(self) -> str:
+        return f"{self.name} of any length"
+
+
+@dataclass(frozen=True, slots=True)
+class Ragged:
+    """A size that differs from agent to agent: `Message.lengths` has one length for each. In memory rows are padded with
+    zeros to the longest; on the wire they are not.
+    """
+
+    name: str
+
+    def __str__(self) -> str:
+        return f"{self.name} of each agent"
+
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """What honest senders keep to: a field's norm is at most `limit` for each observation in the message.
+
+    `limit(problem, asked)` is that number, `asked` being the arrays of the question that is answered. The norm is the
+    trace of a semidefinite matrix and the Euclidean norm of anything else. With `within`, the name of a semidefinite field
+    G of the same message, it is x^T G^+ x <= m limit^2 for m observations, as Cauchy-Schwarz has it for
+    x = sum y a and G = sum a a^T with |y| <= limit. A bound that is not `per_observation` holds for the whole field.
+    """
+
+    limit: Callable[[Problem, Mapping[str, Array]], float]
+    within: str | None = None
+    per_observation: bool = True
+    low: float = -math.inf
+    """Below which no number of the field lies."""
+
+
+@dataclass(frozen=True, slots=True)
+class WireField:
+    """A named array of a message, and what it is.
+
+    `shape` mixes numbers, names of sizes that the problem or the algorithm fixes, as in `("d", "d")`, and sizes that it
+    does not fix: `Free` and `Ragged`.
+    """
+
+    name: str
+    shape: tuple[int | str | Free | Ragged, ...] = ()
+    dtype: DType = "f8"
     symmetric: bool = False
+    semidefinite: bool = False
+    """Whether a symmetric matrix has no negative eigenvalue."""
     raw: bool = False
     """True for raw observations, which only an algorithm that says so may send."""
     optional: bool = False
     """True for what some hyper-parameters need and others do not."""
+    adds: Adds | None = None
+    """For what adds up over agents: what the share is of. Statistics that are new (`"increment"`) count as handed over
+    once they were sent, so that a late answer is kept; other answers lose their meaning with their question."""
+    pooled: bool = False
+    """Whether the server uses nothing of the field but its sum over those who sent it."""
+    counts: bool = False
+    """Whether it is the number of observations that the other fields of its message are over."""
+    bound: Bound | None = None
+    """What honest senders keep to; None where nothing is known."""
+    bits: int | None = None
+    """How many bits each number has on the wire, for whole numbers between -2^(bits-1) and 2^(bits-1) - 1; None: as many
+    as its type."""
 
     def __str__(self) -> str:
         notes = [" symmetric"] * self.symmetric + [" raw"] * self.raw + [" at times"] * self.optional
+        notes += [f" of {self.bits} bits"] if self.bits else [f" {self.dtype}"] * (self.dtype != "f8")
         return f"{self.name} ({'×'.join(map(str, self.shape)) or '1'}{''.join(notes)})"
+
+    @property
+    def ragged(self) -> tuple[tuple[int, str], ...]:
+        """The places in `shape` whose sizes differ from agent to agent, each with the name of that size."""
+        return tuple((place, size.name) for place, size in enumerate(self.shape) if isinstance(size, Ragged))
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,20 +131,39 @@ class Utterance:
 
     kind: str
     direction: Direction
-    fields: tuple[Field, ...] = ()
+    fields: tuple[WireField, ...] = ()
 
     def __str__(self) -> str:
         return f"{self.direction}: {', '.join(map(str, self.fields)) or 'signal'}"
 
+    @property
+    def hands_over(self) -> bool:
+        """Whether its sender counts what it sent as handed over."""
+        return any(item.adds == "increment" for item in self.fields)
 
-def matrix(name: str, size: int | str = "d") -> Field:
-    """A symmetric matrix field of the given size."""
-    return Field(name, (size, size), symmetric=True)
+
+def matrix(
+    name: str,
+    size: int | str = "d",
+    *,
+    adds: Adds | None = None,
+    pooled: bool = False,
+    bound: Bound | None = None,
+) -> WireField:
+    """A positive semidefinite matrix field of the given size."""
+    return WireField(name, (size, size), symmetric=True, semidefinite=True, adds=adds, pooled=pooled, bound=bound)
 
 
-def vector(name: str, size: int | str = "d") -> Field:
+def vector(
+    name: str,
+    size: int | str = "d",
+    *,
+    adds: Adds | None = None,
+    pooled: bool = False,
+    bound: Bound | None = None,
+) -> WireField:
     """A vector field of the given size."""
-    return Field(name, (size,))
+    return WireField(name, (size,), adds=adds, pooled=pooled, bound=bound)
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,50 +194,66 @@ class Wire:
         """Raise `WireError` unless `message` is one of the declared utterances."""
         if self.utterances is None:
             return
-        declared = self._declared(message.kind, direction)
+        declared = self.declared(message.kind, direction)
         required = {name for name, item in declared.items() if not item.optional}
         if not required <= message.arrays.keys() <= declared.keys():
             raise WireError(
                 f"message {message.kind!r} ({direction}) carries {sorted(message.arrays)}, "
                 f"declared are {sorted(declared)}"
             )
+        free: dict[str, int] = {}
         for name, array in message.arrays.items():
-            expected = tuple(size if isinstance(size, int) else self.sizes[size] for size in declared[name].shape)
-            if array.shape[1:] != expected:
+            item = declared[name]
+            if array.dtype != np.dtype(item.dtype):
+                raise WireError(
+                    f"{name!r} of message {message.kind!r} ({direction}) is of type {array.dtype}, declared is "
+                    f"{np.dtype(item.dtype)}"
+                )
+            if not self._fits(item, array, message, free):
                 raise WireError(
                     f"{name!r} of message {message.kind!r} ({direction}) has shape {array.shape[1:]} "
-                    f"per agent, declared is {expected}"
+                    f"per agent, declared is {self._expected(item)}"
                 )
 
-    def size(self, message: Message, direction: Direction) -> Size:
-        """Scalars and bytes of each agent's share of `message`, without encoding it."""
+    def size(self, message: Message, direction: Direction, row: int = 0) -> Size:
+        """Scalars and bytes of one agent's share of `message`, without encoding it."""
         if not message.arrays:
             return Size(0, 0)
-        symmetric = self._symmetric(message.kind, direction)
         scalars = 0
         total = 3 + len(message.kind)
         for name, array in message.arrays.items():
-            shape = array.shape[1:]
-            count = math.prod(shape)
-            if name in symmetric:
-                count = shape[0] * (shape[0] + 1) // 2
+            item = self._item(message.kind, direction, name)
+            shape = self._shape(item, array, message, row)
+            count = _entries(shape, self._triangular(item))
             scalars += count
-            total += 4 + len(name) + 4 * len(shape) + count * array.dtype.itemsize
+            total += 4 + len(name) + 4 * len(shape) + _length(count, array.dtype, item.bits if item else None)
         return Size(scalars, total)
+
+    def sizes_of(self, message: Message, direction: Direction) -> tuple[IntArray, IntArray]:
+        """(w,) scalars and bytes of every agent's share of `message`."""
+        if message.lengths:
+            shares = [self.size(message, direction, row) for row in range(len(message.who))]
+        else:
+            shares = [self.size(message, direction)] * len(message.who)
+        return (
+            np.array([share.scalars for share in shares], dtype=np.int64),
+            np.array([share.bytes for share in shares], dtype=np.int64),
+        )
 
     def encode(self, message: Message, row: int, direction: Direction) -> bytes:
         """The bytes of agent `message.who[row]`'s share."""
-        symmetric = self._symmetric(message.kind, direction)
         parts = [bytes([VERSION]), _text(message.kind), bytes([len(message.arrays)])]
         for name, array in message.arrays.items():
-            value = array[row]
+            item = self._item(message.kind, direction, name)
+            value = array[row][tuple(slice(size) for size in self._shape(item, array, message, row))]
             dtype = value.dtype.newbyteorder("<")
             if dtype not in _CODES:
                 raise WireError(f"{name!r} of message {message.kind!r} has type {value.dtype}")
-            packed = name in symmetric
-            parts += [_text(name), bytes([_CODES[dtype], packed, value.ndim])]
+            triangular, bits = self._triangular(item), item.bits if item else None
+            parts += [_text(name), bytes([_CODES[dtype], triangular + 2 * (bits or 0), value.ndim])]
             parts.append(struct.pack(f"<{value.ndim}I", *value.shape))
-            parts.append(np.ascontiguousarray(_lower(value) if packed else value, dtype).tobytes())
+            flat = np.ascontiguousarray(_lower(value) if triangular else value, dtype)
+            parts.append(flat.tobytes() if bits is None else _in_bits(flat.ravel(), bits, name))
         return b"".join(parts)
 
     @staticmethod
@@ -160,35 +268,149 @@ class Wire:
             name = reader.text()
             if name in arrays:
                 raise WireError(f"field {name!r} appears twice")
-            code, packed, ndim = reader.byte(), reader.byte(), reader.byte()
-            if code >= len(_TYPES) or packed > 1:
+            code, packing, ndim = reader.byte(), reader.byte(), reader.byte()
+            triangular, bits = bool(packing & 1), packing >> 1 or None
+            if code >= len(_TYPES):
+                raise WireError(f"field {name!r} has an unknown type or packing")
+            dtype = np.dtype(_TYPES[code])
+            if bits is not None and (dtype.kind != "i" or not 1 <= bits <= min(8 * dtype.itemsize, _MOST_BITS)):
                 raise WireError(f"field {name!r} has an unknown type or packing")
             shape = struct.unpack(f"<{ndim}I", reader.take(4 * ndim))
-            if packed and (ndim != 2 or shape[0] != shape[1]):
+            if triangular and (ndim != 2 or shape[0] != shape[1]):
                 raise WireError(f"field {name!r} of shape {shape} cannot be packed")
-            count = shape[0] * (shape[0] + 1) // 2 if packed else math.prod(shape)
-            dtype = np.dtype(_TYPES[code])
-            flat = np.frombuffer(reader.take(count * dtype.itemsize), dtype)
+            count = _entries(shape, triangular)
+            content = reader.take(_length(count, dtype, bits))
+            flat = np.frombuffer(content, dtype) if bits is None else _from_bits(content, count, bits, dtype, name)
             if dtype == np.bool_ and (flat.view(np.uint8) > 1).any():
                 raise WireError(f"field {name!r} holds bytes that are neither true nor false")
             try:
-                arrays[name] = _unpack(flat, shape[0]) if packed else flat.reshape(shape).copy()
+                arrays[name] = _unpack(flat, shape[0]) if triangular else flat.reshape(shape).copy()
             except ValueError:  # more dimensions, or an empty array of larger ones, than numpy can hold
                 raise WireError(f"field {name!r} has an impossible shape of {ndim} dimensions") from None
         reader.end()
         return kind, arrays
 
-    def _declared(self, kind: str, direction: Direction) -> dict[str, Field]:
-        for utterance in self.utterances or ():
-            if utterance.kind == kind and utterance.direction == direction:
-                return {item.name: item for item in utterance.fields}
-        raise WireError(f"message {kind!r} ({direction}) was never declared")
+    def gathered(self, kind: str, who: IntArray, shares: list[dict[str, Array]], direction: Direction) -> Message:
+        """One message of what `who` sent each: `shares[i]` are the arrays of agent `who[i]`; the inverse of `encode`.
 
-    def _symmetric(self, kind: str, direction: Direction) -> frozenset[str]:
-        if not self.packed or self.utterances is None:
-            return frozenset()
-        declared = self._declared(kind, direction)
-        return frozenset(name for name, item in declared.items() if item.symmetric)
+        Where agents sent more or less of something that is ragged, rows are padded to the longest. What cannot be one
+        message raises `WireError`; whether it was declared is for `check` to say.
+        """
+        if not shares:
+            return Message(kind, who)
+        if any(share.keys() != shares[0].keys() for share in shares):
+            raise WireError(f"shares of message {kind!r} ({direction}) carry different fields")
+        arrays: dict[str, Array] = {}
+        lengths: dict[str, IntArray] = {}
+        for name in shares[0]:
+            rows = [share[name] for share in shares]
+            item = self._item(kind, direction, name)
+            ragged = () if item is None else item.ragged
+            if ragged and item is not None and any(row.ndim != len(item.shape) for row in rows):
+                raise WireError(f"{name!r} of message {kind!r} ({direction}) needs {len(item.shape)} dimensions")
+            for place, size in ragged:
+                held = np.array([row.shape[place] for row in rows], dtype=np.int64)
+                if not np.array_equal(lengths.setdefault(size, held), held):
+                    raise WireError(f"{name!r} of message {kind!r} ({direction}) disagrees with others on {size!r}")
+            rows = [_padded(row, {place: int(lengths[size].max()) for place, size in ragged}) for row in rows]
+            if len({(row.shape, row.dtype) for row in rows}) > 1:
+                raise WireError(f"{name!r} of message {kind!r} ({direction}) differs in shape or type between agents")
+            arrays[name] = np.stack(rows)
+        return Message(kind, who, arrays, lengths)
+
+    def declared(self, kind: str, direction: Direction) -> Mapping[str, WireField]:
+        """The fields that were declared for messages of a kind; raises `WireError` if there is no such kind."""
+        try:
+            return self._declared[kind, direction]
+        except KeyError:
+            raise WireError(f"message {kind!r} ({direction}) was never declared") from None
+
+    @cached_property
+    def _declared(self) -> dict[tuple[str, Direction], dict[str, WireField]]:
+        return {
+            (utterance.kind, utterance.direction): {item.name: item for item in utterance.fields}
+            for utterance in self.utterances or ()
+        }
+
+    def _item(self, kind: str, direction: Direction, name: str) -> WireField | None:
+        """What was declared of a field; None on a wire that is bound to no algorithm."""
+        if self.utterances is None:
+            return None
+        declared = self.declared(kind, direction)
+        if name not in declared:
+            raise WireError(f"message {kind!r} ({direction}) carries {name!r}, declared are {sorted(declared)}")
+        return declared[name]
+
+    def _triangular(self, item: WireField | None) -> bool:
+        return self.packed and item is not None and item.symmetric
+
+    def _expected(self, item: WireField) -> tuple[int | str, ...]:
+        return tuple(
+            size if isinstance(size, int) else self.sizes[size] if isinstance(size, str) else str(size)
+            for size in item.shape
+        )
+
+    def _fits(self, item: WireField, array: Array, message: Message, free: dict[str, int]) -> bool:
+        """Whether an array has the declared shape; `free` are the lengths that the message was seen to have."""
+        if array.ndim != 1 + len(item.shape):
+            return False
+        for size, held in zip(item.shape, array.shape[1:], strict=True):
+            if isinstance(size, Free):
+                if free.setdefault(size.name, held) != held:
+                    return False
+            elif isinstance(size, Ragged):
+                lengths = message.lengths.get(size.name)
+                if lengths is None or lengths.shape != message.who.shape or lengths.dtype != np.int64:
+                    return False
+                if len(lengths) and not 0 <= lengths.min() <= lengths.max() <= held:
+                    return False
+            elif held != (size if isinstance(size, int) else self.sizes[size]):
+                return False
+        return True
+
+    def _shape(self, item: WireField | None, array: Array, message: Message, row: int) -> tuple[int, ...]:
+        """The shape of one agent's share, without what it is padded with."""
+        if item is None or not message.lengths:
+            return array.shape[1:]
+        return tuple(
+            int(message.lengths[size.name][row]) if isinstance(size, Ragged) else held
+            for size, held in zip(item.shape, array.shape[1:], strict=True)
+        )
+
+
+_MOST_BITS = 16
+_PIECE = 4096
+
+
+def _entries(shape: tuple[int, ...], triangular: bool) -> int:
+    return shape[0] * (shape[0] + 1) // 2 if triangular else math.prod(shape)
+
+
+def _length(count: int, dtype: np.dtype[np.generic], bits: int | None) -> int:
+    return count * dtype.itemsize if bits is None else (count * bits + 7) // 8
+
+
+def _in_bits(flat: Array, bits: int, name: str) -> bytes:
+    """Whole numbers in `bits` bits each, in the order of their significance, counted from the lowest number."""
+    shifted = flat.astype(np.int64) + (1 << (bits - 1))
+    if len(shifted) and not 0 <= shifted.min() <= shifted.max() < 1 << bits:
+        raise WireError(f"{name!r} holds numbers that do not fit into {bits} bits")
+    spread = (shifted[:, None] >> np.arange(bits)) & 1
+    return np.packbits(spread.astype(np.uint8).ravel(), bitorder="little").tobytes()
+
+
+def _from_bits(content: bytes, count: int, bits: int, dtype: np.dtype[np.generic], name: str) -> Array:
+    packed = np.frombuffer(content, np.uint8)
+    weights = 1 << np.arange(bits)
+    numbers = np.empty(count, dtype)
+    # piece by piece, each of whole bytes: one number for every bit would take many times the memory of the content
+    for first in range(0, count, _PIECE):
+        last = min(first + _PIECE, count)
+        spread = np.unpackbits(packed[first * bits // 8 : (last * bits + 7) // 8], bitorder="little")
+        if spread[(last - first) * bits :].any():
+            raise WireError(f"field {name!r} has bits beyond its last number")
+        numbers[first:last] = spread[: (last - first) * bits].reshape(-1, bits) @ weights - (1 << (bits - 1))
+    return numbers
 
 
 class _Reader:
@@ -233,7 +455,19 @@ def _lower(square: Array) -> Array:
 
 def _unpack(flat: Array, size: int) -> Array:
     square = np.zeros((size, size), flat.dtype)
-    rows, columns = np.tril_indices(size)
-    square[rows, columns] = flat
-    square[columns, rows] = flat
+    first = 0
+    for row in range(size):  # indices of all entries would take many times the memory of small ones
+        last = first + row + 1
+        square[row, : row + 1] = square[: row + 1, row] = flat[first:last]
+        first = last
     return square
+
+
+def _padded(row: Array, sizes: Mapping[int, int]) -> Array:
+    """`row`, with zeros behind it up to the given sizes of some of its axes."""
+    shape = tuple(sizes.get(axis, held) for axis, held in enumerate(row.shape))
+    if shape == row.shape:
+        return row
+    padded = np.zeros(shape, row.dtype)
+    padded[tuple(slice(held) for held in row.shape)] = row
+    return padded

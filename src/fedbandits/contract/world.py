@@ -8,23 +8,17 @@ order that tells nothing about their value, since exact ties go to the lowest in
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from dataclasses import dataclass
-from typing import ClassVar, Protocol, runtime_checkable
+from typing import Protocol
 
 import numpy as np
 
 from fedbandits.contract.arrays import BoolArray, FloatArray, IntArray
+from fedbandits.contract.catalogue import AboutEnvironment
+from fedbandits.contract.facts import Truth
 from fedbandits.contract.problem import Problem
-
-
-@dataclass(frozen=True, slots=True)
-class AboutEnvironment:
-    """A catalogue entry."""
-
-    name: str
-    family: str
-    summary: str
-    source: str
+from fedbandits.contract.state import Stateful
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -47,40 +41,39 @@ class Outcome:
     chance: FloatArray
 
 
-class World(Protocol):
-    """A problem instance with all its randomness fixed."""
+class World(Stateful):
+    """A problem instance with all its randomness fixed.
+
+    A world may move: what it shows may depend on what was chosen in it so far. It then names what it is made up of in
+    `keeps` (see `Stateful`), changes it in `pay` alone, and is saved and resumed with the run. Turns are asked for and
+    paid in order, each turn once or several times before it is paid.
+    """
 
     problem: Problem
 
+    @abstractmethod
     def turn(self, step: int) -> Turn:
         """Who is awake in `step` (0-based), and what they may choose from."""
+        raise NotImplementedError
 
+    @abstractmethod
     def pay(self, step: int, picks: IntArray) -> Outcome:
         """The outcome of `picks` (w,) in `step`."""
+        raise NotImplementedError
 
+    # what nobody in the world may know, for measuring and for oracles
 
-@runtime_checkable
-class Parametric(Protocol):
-    """A world with a true parameter: `theta` (n, d), or (1, d) for all agents."""
+    def truth(self, step: int = 0) -> Truth | None:
+        """Who is alike in `step`; None where there are no clusters."""
+        return None
 
-    theta: FloatArray
+    def parameters(self) -> FloatArray | None:
+        """(n, d) the true parameter of each agent, or (1, d) of all; None where there is none."""
+        return None
 
-
-@runtime_checkable
-class Armed(Protocol):
-    """A world with the same K arms at every turn."""
-
-    @property
-    def means(self) -> FloatArray:
-        """(K,) mean reward of each arm."""
-
-
-@runtime_checkable
-class Drifting(Protocol):
-    """A world in which agents change cluster; `problem.clusters` are those of the beginning."""
-
-    def clusters_in(self, step: int) -> tuple[int, ...]:
-        """The cluster of each agent in `step`."""
+    def mean_rewards(self) -> FloatArray | None:
+        """(K,) the mean reward of each arm, where the same K arms are shown at every turn to everybody; else None."""
+        return None
 
 
 def parts_of(seed: np.random.SeedSequence, count: int) -> list[np.random.SeedSequence]:
@@ -91,7 +84,9 @@ def parts_of(seed: np.random.SeedSequence, count: int) -> list[np.random.SeedSeq
 class Environment(Protocol):
     """A frozen dataclass of parameters."""
 
-    about: ClassVar[AboutEnvironment]
+    @property
+    def about(self) -> AboutEnvironment:
+        """Its entry in the catalogue; a class attribute."""
 
     def world(self, horizon: int, seed: np.random.SeedSequence) -> World:
         """The instance that `seed` stands for."""

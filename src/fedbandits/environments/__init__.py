@@ -1,6 +1,7 @@
 """Environments by public name."""
 
-from fedbandits.contract.world import AboutEnvironment, Environment, Outcome, Turn, World
+from fedbandits.contract.catalogue import AboutEnvironment, Registry
+from fedbandits.contract.world import Environment, Outcome, Turn, World
 from fedbandits.environments.armed import ArmedWorld, BernoulliArms, GaussianArms, StableArms
 from fedbandits.environments.clustered import ClusteredDrift, ClusteredLinear
 from fedbandits.environments.generalized import Logistic, PoissonCounts, Probit
@@ -10,9 +11,10 @@ from fedbandits.environments.linear import Linear, LinearShared
 from fedbandits.environments.movielens import MovieLens
 from fedbandits.environments.recommendation import Log, Recommendation
 
-ENVIRONMENTS: dict[str, type[Environment]] = {
-    kind.about.name: kind
-    for kind in (
+ENVIRONMENTS: Registry[Environment] = Registry(
+    "environment",
+    "fedbandits.environments",
+    (
         Linear,
         LinearShared,
         ClusteredLinear,
@@ -28,8 +30,9 @@ ENVIRONMENTS: dict[str, type[Environment]] = {
         HardMinimax,
         LastFM,
         MovieLens,
-    )
-}
+    ),
+    needs=("world",),
+)
 
 __all__ = [
     "ENVIRONMENTS",

@@ -7,22 +7,23 @@ best arm has is drawn by the seed.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import replace
 from math import isfinite
 from numbers import Real
 from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
-from pydantic import ConfigDict, Field, field_validator, model_validator
-from pydantic.dataclasses import dataclass
+from pydantic import Field, field_validator, model_validator
 
 from fedbandits.contract.arrays import FloatArray
-from fedbandits.contract.problem import Moment, Problem
-from fedbandits.contract.world import AboutEnvironment, parts_of
+from fedbandits.contract.catalogue import AboutEnvironment
+from fedbandits.contract.facts import Contamination, Moment, Noise, Norms, Range
+from fedbandits.contract.parameters import parameters
+from fedbandits.contract.problem import Problem
+from fedbandits.contract.world import parts_of
 from fedbandits.environments.arms import FixedArms
+from fedbandits.environments.attendance import Attendance
 from fedbandits.environments.laws import Bernoulli, Contaminated, Gaussian, Law, Stable
 from fedbandits.environments.linear import LinearWorld, presences
-from fedbandits.environments.schedules import Schedule
 from fedbandits.graphs.network import Outliers
 
 Finite = Annotated[float, Field(allow_inf_nan=False)]
@@ -37,8 +38,12 @@ class ArmedWorld(LinearWorld):
         """(K,) the mean rewards of the arms, before any contamination; a copy."""
         return np.array(self.theta[0])
 
+    def mean_rewards(self) -> FloatArray | None:
+        """As `means`; see `World`."""
+        return self.means
 
-@dataclass(frozen=True, kw_only=True, config=ConfigDict(extra="forbid"))
+
+@parameters
 class SharedArms(ABC):
     """`clients` agents who face the same `arms` K arms; subclasses say how these reward.
 
@@ -48,7 +53,7 @@ class SharedArms(ABC):
 
     clients: Annotated[int, Field(ge=1)] = 200
     arms: Annotated[int, Field(ge=1)] = 5
-    schedule: Schedule = "all"
+    schedule: Attendance = "all"
     stragglers: Annotated[float, Field(ge=0, le=1)] = 0.0
     presence: Annotated[float, Field(gt=0, le=1)] = 0.1
 
@@ -67,7 +72,8 @@ class SharedArms(ABC):
 
     def _problem(self, horizon: int) -> Problem:
         """Sizes; subclasses add what may be known of the rewards."""
-        return Problem(agents=self.clients, dim=self.arms, arms=self.arms, horizon=horizon, bound=self.arms**0.5)
+        sizes = Problem(agents=self.clients, dim=self.arms, arms=self.arms, horizon=horizon)
+        return sizes.knowing(Norms(parameter=self.arms**0.5))
 
     @abstractmethod
     def _draw_means(self, horizon: int, rng: np.random.Generator) -> FloatArray:
@@ -78,7 +84,7 @@ class SharedArms(ABC):
         """How they reward."""
 
 
-@dataclass(frozen=True, kw_only=True, config=ConfigDict(extra="forbid"))
+@parameters
 class KArmed(SharedArms):
     """Arms whose `means` are drawn from U[0, 1] by the seed, or given as K numbers, or as those of the `best` arm and
     of the `rest`; given ones are shuffled by the seed.
@@ -137,7 +143,7 @@ class KArmed(SharedArms):
 
     def _problem(self, horizon: int) -> Problem:
         bound = self.largest * self.arms**0.5
-        return replace(super()._problem(horizon), bound=bound, contamination=self.contamination)
+        return super()._problem(horizon).knowing(Norms(parameter=bound), Contamination(self.contamination))
 
     def _law(self) -> Law:
         if self.contamination == 0:
@@ -149,7 +155,7 @@ class KArmed(SharedArms):
         """How arms reward without contamination."""
 
 
-@dataclass(frozen=True, kw_only=True, config=ConfigDict(extra="forbid"))
+@parameters
 class BernoulliArms(KArmed):
     """Clicks: y is 1 with probability mu_k, else 0; see `KArmed` for the means and for contamination.
 
@@ -174,15 +180,18 @@ class BernoulliArms(KArmed):
         return Bernoulli("identity")
 
     def _problem(self, horizon: int) -> Problem:
-        return replace(super()._problem(horizon), noise=0.5, range=self._range())
+        known = super()._problem(horizon).knowing(Noise(0.5))
+        within = self._range()
+        return known if within is None else known.knowing(within)
 
-    def _range(self) -> tuple[float, float] | None:
+    def _range(self) -> Range | None:
         if self.contamination == 0:
-            return 0.0, 1.0
-        return (min(0.0, self.outlier), max(1.0, self.outlier)) if self.outliers == "constant" else None
+            return Range(0.0, 1.0)
+        constant = self.outliers == "constant"
+        return Range(min(0.0, self.outlier), max(1.0, self.outlier)) if constant else None
 
 
-@dataclass(frozen=True, kw_only=True, config=ConfigDict(extra="forbid"))
+@parameters
 class GaussianArms(KArmed):
     """y = mu_k + N(0, noise^2); see `KArmed` for the means and for contamination.
 
@@ -204,10 +213,10 @@ class GaussianArms(KArmed):
         return Gaussian(self.noise)
 
     def _problem(self, horizon: int) -> Problem:
-        return replace(super()._problem(horizon), noise=self.noise)
+        return super()._problem(horizon).knowing(Noise(self.noise))
 
 
-@dataclass(frozen=True, kw_only=True, config=ConfigDict(extra="forbid"))
+@parameters
 class StableArms(KArmed):
     """Heavy tails: y = mu_k + scale Z, Z standard symmetric alpha-stable (N(0, 2) for alpha = 2); see `KArmed`.
 
@@ -219,7 +228,7 @@ class StableArms(KArmed):
     - raw: u = m^p + v. Since Z is symmetric, E|mu + Z|^p = E(|mu + Z|^p + |mu - Z|^p)/2 <= |mu|^p + E|Z|^p for p <= 2
       (Clarkson's inequality); exact for p = 2, and below (m + v^(1/p))^p, what Minkowski's inequality gives.
 
-    No sub-Gaussian constant exists for alpha < 2; `Problem.noise` is sqrt(2) scale, that of alpha = 2, for algorithms
+    No sub-Gaussian constant exists for alpha < 2; the fact `Noise` is sqrt(2) scale, that of alpha = 2, for algorithms
     that want a number, and no guarantee may rest on it. The thesis: 200 agents, K = 5, alpha = 1.9, means U[0, 1]; it
     gives neither order nor u.
     """
@@ -254,4 +263,4 @@ class StableArms(KArmed):
         return Stable(self.alpha, self.scale)
 
     def _problem(self, horizon: int) -> Problem:
-        return replace(super()._problem(horizon), noise=2**0.5 * self.scale, moment=self.moment)
+        return super()._problem(horizon).knowing(Noise(2**0.5 * self.scale), self.moment)

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Annotated, ClassVar, Literal
 
 import numpy as np
-from pydantic import ConfigDict, Field, model_validator
-from pydantic.dataclasses import dataclass
+from pydantic import Field, model_validator
 
 from fedbandits.contract.arrays import FloatArray, IntArray
-from fedbandits.contract.world import AboutEnvironment, Outcome, Turn, World, parts_of
+from fedbandits.contract.catalogue import AboutEnvironment
+from fedbandits.contract.facts import Truth
+from fedbandits.contract.parameters import parameters
+from fedbandits.contract.world import Outcome, Turn, World, parts_of
 from fedbandits.environments.arms import Spread
 from fedbandits.environments.linear import Linear, LinearWorld, unit_rows
 
@@ -18,7 +19,7 @@ _SOURCE = "Blaser, Li & Wang, AISTATS 2024"
 _ATTEMPTS = 10_000
 
 
-@dataclass(frozen=True, kw_only=True, config=ConfigDict(extra="forbid"))
+@parameters
 class ClusteredLinear(Linear):
     """theta_i = centre of its cluster + r u, u uniform on the unit sphere, r uniform in [0, epsilon].
 
@@ -71,8 +72,9 @@ class ClusteredLinear(Linear):
         centres = self._centres(rng, self.gamma + 2 * radius)
         labels = self._labels(rng)
         theta = self._around(rng, centres, labels, radius)
-        problem = replace(self._problem(horizon), clusters=tuple(labels.tolist()))
-        return LinearWorld(problem, theta, self._source(rng), self.schedule, turns, self._law(), self._presence(rng))
+        truth = Truth(tuple(labels.tolist()))
+        source, presence = self._source(rng), self._presence(rng)
+        return LinearWorld(self._problem(horizon), theta, source, self.schedule, turns, self._law(), presence, truth)
 
     def _radius(self, horizon: int) -> float:
         return 1 / (self.clients * np.sqrt(horizon)) if self.epsilon is None else self.epsilon
@@ -108,7 +110,7 @@ class ClusteredLinear(Linear):
         )
 
 
-@dataclass(frozen=True, kw_only=True, config=ConfigDict(extra="forbid"))
+@parameters
 class ClusteredDrift(ClusteredLinear):
     """Clusters that drift: after a share `at` of the horizon, a share `movers` of the agents joins another cluster.
 
@@ -135,9 +137,10 @@ class ClusteredDrift(ClusteredLinear):
         """The instance that `seed` stands for."""
         before = super().world(horizon, seed)
         assert isinstance(before, LinearWorld)
-        assert before.problem.clusters is not None
         rng = np.random.default_rng(np.random.SeedSequence(seed.entropy, spawn_key=(*seed.spawn_key, 2)))
-        labels = np.array(before.problem.clusters)
+        known = before.truth()
+        assert known is not None
+        labels = np.array(known.clusters)
         moving = rng.permutation(self.clients)[: round(self.movers * self.clients)]
         moved = labels.copy()
         inhabited, place = np.unique(labels, return_inverse=True)
@@ -147,15 +150,15 @@ class ClusteredDrift(ClusteredLinear):
         host = np.array([rng.choice(np.flatnonzero(labels == to)) for to in moved])
         theta = np.where((moved == labels)[:, None], before.theta, before.theta[host])
         after = before.with_parameters(theta)
-        return DriftingWorld(before, after, tuple(moved.tolist()), int(np.ceil(self.at * horizon)))
+        return DriftingWorld(before, after, Truth(tuple(moved.tolist())), int(np.ceil(self.at * horizon)))
 
 
-class DriftingWorld:
-    """One world before step `change`, another with `clusters` from then on; arms and noise are the same in both."""
+class DriftingWorld(World):
+    """One world before step `change`, another with another `truth` from then on; arms and noise are the same in both."""
 
-    def __init__(self, before: LinearWorld, after: LinearWorld, clusters: tuple[int, ...], change: int) -> None:
+    def __init__(self, before: LinearWorld, after: LinearWorld, truth: Truth, change: int) -> None:
         self.problem = before.problem
-        self._clusters = clusters
+        self._moved = truth
         self.change = change
         self._before, self._after = before, after
 
@@ -167,10 +170,9 @@ class DriftingWorld:
         """Rewards and pseudo-regrets; see `World`."""
         return self._at(step).pay(step, picks)
 
-    def clusters_in(self, step: int) -> tuple[int, ...]:
-        """The cluster of each agent; see `Drifting`."""
-        assert self.problem.clusters is not None
-        return self.problem.clusters if step < self.change else self._clusters
+    def truth(self, step: int = 0) -> Truth | None:
+        """Who is alike in `step`; see `World`."""
+        return self._before.truth() if step < self.change else self._moved
 
     def _at(self, step: int) -> LinearWorld:
         return self._before if step < self.change else self._after

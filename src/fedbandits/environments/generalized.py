@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Annotated, ClassVar, Literal
 
-from pydantic import ConfigDict, Field
-from pydantic.dataclasses import dataclass
+from pydantic import Field
 
+from fedbandits.contract.catalogue import AboutEnvironment
+from fedbandits.contract.facts import Link, Noise
+from fedbandits.contract.parameters import parameters
 from fedbandits.contract.problem import Problem
-from fedbandits.contract.world import AboutEnvironment
 from fedbandits.environments.laws import Law, law_of
 from fedbandits.environments.linear import Linear
 
@@ -19,7 +19,7 @@ _SUB_GAUSSIAN = {"logistic": 0.5, "probit": 0.5, "poisson": 2.0}
 deviation for means up to e."""
 
 
-@dataclass(frozen=True, kw_only=True, config=ConfigDict(extra="forbid"))
+@parameters
 class Logistic(Linear):
     """Clicks: y ~ Bernoulli(1/(1 + exp(-<theta, x>))), theta uniform on the unit sphere.
 
@@ -45,10 +45,10 @@ class Logistic(Linear):
 
     def _problem(self, horizon: int) -> Problem:
         noise = _SUB_GAUSSIAN.get(self.link, self.noise)
-        return replace(super()._problem(horizon), noise=noise, link=self.link)
+        return super()._problem(horizon).knowing(Noise(noise), Link(self.link))
 
 
-@dataclass(frozen=True, kw_only=True, config=ConfigDict(extra="forbid"))
+@parameters
 class Probit(Logistic):
     """Clicks: y ~ Bernoulli(Phi(<theta, x>)), Phi the standard normal distribution function; else as `Logistic`."""
 
@@ -58,7 +58,7 @@ class Probit(Logistic):
     )
 
 
-@dataclass(frozen=True, kw_only=True, config=ConfigDict(extra="forbid"))
+@parameters
 class PoissonCounts(Logistic):
     """Counts: y ~ Poisson(exp(<theta, x>)), theta uniform on the unit sphere, as `Logistic` in everything else."""
 

@@ -8,18 +8,18 @@ log T / divergence pulls of arm k, so that group regret of a consistent policy g
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass as plain_dataclass
-from dataclasses import replace
+from dataclasses import dataclass
 from typing import Annotated, ClassVar
 
 import numpy as np
-from pydantic import ConfigDict, Field, model_validator
-from pydantic.dataclasses import dataclass
+from pydantic import Field, model_validator
 from scipy.special import rel_entr
 
 from fedbandits.contract.arrays import FloatArray
-from fedbandits.contract.problem import Moment, Problem
-from fedbandits.contract.world import AboutEnvironment
+from fedbandits.contract.catalogue import AboutEnvironment
+from fedbandits.contract.facts import Contamination, Moment, Noise, Range
+from fedbandits.contract.parameters import parameters
+from fedbandits.contract.problem import Problem
 from fedbandits.environments.armed import SharedArms
 from fedbandits.environments.laws import Bernoulli, Law, TwoPoint
 
@@ -39,7 +39,7 @@ def _bernoulli_divergence(p: float, q: float) -> float:
     return float(rel_entr(p, q) + rel_entr(1 - p, 1 - q))
 
 
-@dataclass(frozen=True, kw_only=True, config=ConfigDict(extra="forbid"))
+@parameters
 class HardHeavyTailed(SharedArms):
     """Corollary 4.1: arms that reward rarely and much. With a = (2 gap)^(1/epsilon), the best arm gives 1/a with
     probability a^(1+epsilon), any other with half of that, else nothing.
@@ -89,15 +89,11 @@ class HardHeavyTailed(SharedArms):
     def _problem(self, horizon: int) -> Problem:
         order, law = 1 + self.epsilon, TwoPoint(self.value)
         central = max(law.central_moment(mean, order) for mean in (self.gap, 2 * self.gap))
-        return replace(
-            super()._problem(horizon),
-            noise=self.value / 2,
-            moment=Moment(order, raw=1.0, central=central),
-            range=(0.0, self.value),
-        )
+        moment = Moment(order, raw=1.0, central=central)
+        return super()._problem(horizon).knowing(Noise(self.value / 2), moment, Range(0.0, self.value))
 
 
-@plain_dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True)
 class MaskedBest:
     """Bernoulli rewards, but those of arms with a mean of `best` are exchanged, at `rate`, for Bern(mask).
 
@@ -122,7 +118,7 @@ class MaskedBest:
         return (shocks < np.where(means == self.best, masked, means)).astype(np.float64)
 
 
-@dataclass(frozen=True, kw_only=True, config=ConfigDict(extra="forbid"))
+@parameters
 class HardContaminated(SharedArms):
     """Theorem 5.3: clicks with probability 1/2 + gap for the best arm and 1/2 for the others, but observations of the
     best arm, everybody's own included, are drawn from Bern(1/2 - gap) at the rate `contamination`.
@@ -161,10 +157,10 @@ class HardContaminated(SharedArms):
 
     def _problem(self, horizon: int) -> Problem:
         known = super()._problem(horizon)
-        return replace(known, noise=0.5, range=(0.0, 1.0), contamination=self.contamination)
+        return known.knowing(Noise(0.5), Range(0.0, 1.0), Contamination(self.contamination))
 
 
-@dataclass(frozen=True, kw_only=True, config=ConfigDict(extra="forbid"))
+@parameters
 class HardMinimax(SharedArms):
     """Theorem 2.5: clicks with probability (1 + gap)/2 for one arm and (1 - gap)/2 for the others, the gap being too
     small to be found out within the horizon: sqrt(3)/16 sqrt(K / (M T)) by default, at most 1/2, for M agents.
@@ -206,4 +202,4 @@ class HardMinimax(SharedArms):
         return Bernoulli("identity")
 
     def _problem(self, horizon: int) -> Problem:
-        return replace(super()._problem(horizon), noise=0.5, range=(0.0, 1.0))
+        return super()._problem(horizon).knowing(Noise(0.5), Range(0.0, 1.0))

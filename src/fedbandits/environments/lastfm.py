@@ -13,12 +13,11 @@ from pathlib import Path
 from typing import Annotated, ClassVar, Literal
 
 import numpy as np
-from pydantic import ConfigDict, Field
-from pydantic.dataclasses import dataclass
+from pydantic import Field
 
 from fedbandits.contract.arrays import Array
-from fedbandits.contract.catalogue import ConfigError
-from fedbandits.contract.world import AboutEnvironment
+from fedbandits.contract.catalogue import AboutEnvironment, ConfigError
+from fedbandits.contract.parameters import parameters
 from fedbandits.data.formats import published_format, read_columns, read_lines
 from fedbandits.data.sources import Source
 from fedbandits.data.text import count_words, embed
@@ -39,7 +38,7 @@ def source(resolution: Resolution) -> Source:
     return Source("lastfm-2k", (ASSIGNMENTS[resolution][0], "tags.dat"), ARCHIVE)
 
 
-@dataclass(frozen=True, kw_only=True, config=ConfigDict(extra="forbid"))
+@parameters
 class LastFM(Recommending):
     """Users with at least `min_events` visits; the items are all artists anybody tagged.
 

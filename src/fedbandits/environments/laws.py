@@ -17,7 +17,7 @@ from scipy.stats import poisson
 from fedbandits.contract.arrays import FloatArray
 from fedbandits.graphs.network import Outliers
 from fedbandits.linalg.jit import jit
-from fedbandits.linalg.links import Link, LinkName, means
+from fedbandits.linalg.links import LinkName, MeanFunction, means
 
 
 class Law(Protocol):
@@ -60,7 +60,7 @@ class Bernoulli:
 
     def means(self, scores: FloatArray) -> FloatArray:
         """mu of the scores; under the identity link these very scores."""
-        return scores if self.link == "identity" else means(Link(self.link).code, scores)
+        return scores if self.link == "identity" else means(MeanFunction(self.link).code, scores)
 
     def shocks(self, rng: np.random.Generator, shape: tuple[int, ...]) -> FloatArray:
         """Uniform numbers."""

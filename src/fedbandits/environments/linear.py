@@ -7,27 +7,28 @@ mean rewards; an environment only says how the parameters are drawn.
 from __future__ import annotations
 
 from copy import copy
-from dataclasses import replace
 from typing import Annotated, ClassVar
 
 import numpy as np
-from pydantic import ConfigDict, Field, model_validator
-from pydantic.dataclasses import dataclass
+from pydantic import Field, model_validator
 
 from fedbandits.contract.arrays import BoolArray, FloatArray, IntArray
+from fedbandits.contract.catalogue import AboutEnvironment
+from fedbandits.contract.facts import Noise, Norms, Shared, Truth
+from fedbandits.contract.parameters import parameters
 from fedbandits.contract.problem import Problem
-from fedbandits.contract.world import AboutEnvironment, Outcome, Turn, World, parts_of
-from fedbandits.environments import schedules
+from fedbandits.contract.world import Outcome, Turn, World, parts_of
+from fedbandits.environments import attendance
 from fedbandits.environments.arms import ArmSource, FreshArms, PoolArms, Spread
+from fedbandits.environments.attendance import Attendance
 from fedbandits.environments.laws import Gaussian, Law
-from fedbandits.environments.schedules import Schedule
 from fedbandits.linalg.jit import jit
 
 _BLOCK = 2**18
 """Numbers drawn at once; part of what a seed means, since every block has its own generator."""
 
 
-class LinearWorld:
+class LinearWorld(World):
     """Rewards that depend on an arm by <theta_i, x> and a `law`; one shock for each decision (t, i).
 
     `theta` is (n, d), or (1, d) when all agents share it. Block b of steps is drawn from a generator of its own,
@@ -40,10 +41,11 @@ class LinearWorld:
         problem: Problem,
         theta: FloatArray,
         source: ArmSource,
-        schedule: Schedule,
+        schedule: Attendance,
         seed: np.random.SeedSequence,
         law: Law,
         presence: FloatArray | None = None,
+        truth: Truth | None = None,
     ) -> None:
         self.problem = problem
         self._law = law
@@ -52,15 +54,24 @@ class LinearWorld:
         self._schedule = schedule
         self._seed = seed
         self._presence = presence
-        awake = schedules.awake_per_step(schedule, problem.agents)
+        self._truth = truth
+        awake = attendance.awake_per_step(schedule, problem.agents)
         self._steps = max(1, _BLOCK // (awake * source.size))
         self._block = -1
 
     def with_parameters(self, theta: FloatArray) -> LinearWorld:
         """The same arms, noise and presence under other parameters."""
         return LinearWorld(
-            self.problem, theta, copy(self._source), self._schedule, self._seed, self._law, self._presence
+            self.problem, theta, copy(self._source), self._schedule, self._seed, self._law, self._presence, self._truth
         )
+
+    def truth(self, step: int = 0) -> Truth | None:
+        """Who is alike; see `World`."""
+        return self._truth
+
+    def parameters(self) -> FloatArray | None:
+        """The parameters; see `World`."""
+        return self.theta
 
     def turn(self, step: int) -> Turn:
         """Who is awake, and what they see; see `World`."""
@@ -88,7 +99,7 @@ class LinearWorld:
             key = (*self._seed.spawn_key, block)
             seed = np.random.SeedSequence(self._seed.entropy, spawn_key=key)
             rng = np.random.Generator(np.random.SFC64(seed))
-            self._who = schedules.draw(self._schedule, self.problem.agents, block * self._steps, self._steps, rng)
+            self._who = attendance.draw(self._schedule, self.problem.agents, block * self._steps, self._steps, rng)
             self._shocks = self._law.shocks(rng, self._who.shape)
             self._lanes, scores = self._source.draw(self._who, self.theta, rng)
             self._means = self._law.means(scores)
@@ -121,7 +132,7 @@ def _settle(means: FloatArray, picks: IntArray) -> tuple[FloatArray, FloatArray,
     return chosen, regrets, chance
 
 
-@dataclass(frozen=True, kw_only=True, config=ConfigDict(extra="forbid"))
+@parameters
 class Linear:
     """All agents share one parameter, uniform on the unit sphere.
 
@@ -137,7 +148,7 @@ class Linear:
     pool: Annotated[int, Field(ge=1)] | None = None
     noise: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.1
     spread: Spread = "sphere"
-    schedule: Schedule = "all"
+    schedule: Attendance = "all"
     stragglers: Annotated[float, Field(ge=0, le=1)] = 0.0
     presence: Annotated[float, Field(gt=0, le=1)] = 0.1
 
@@ -176,20 +187,15 @@ class Linear:
         return presences(self.clients, self.stragglers, self.presence, rng)
 
     def _problem(self, horizon: int) -> Problem:
-        return Problem(
-            agents=self.clients,
-            dim=self.dim,
-            arms=self.arms,
-            horizon=horizon,
-            noise=self.noise,
-            arm_norm=float(np.sqrt(2.0)) if self.spread == "biased" else 1.0,
-        )
+        longest = float(np.sqrt(2.0)) if self.spread == "biased" else 1.0
+        sizes = Problem(agents=self.clients, dim=self.dim, arms=self.arms, horizon=horizon)
+        return sizes.knowing(Noise(self.noise), Norms(arms=longest))
 
     def _parameters(self, rng: np.random.Generator) -> FloatArray:
         return unit_rows(rng, 1, self.dim)
 
 
-@dataclass(frozen=True, kw_only=True, config=ConfigDict(extra="forbid"))
+@parameters
 class LinearShared(Linear):
     """theta_i = [theta_global; theta_local,i]: the first `shared` coordinates are common, the rest are each
     agent's own. Both blocks are uniform directions scaled so that every theta_i has unit norm and each
@@ -212,7 +218,7 @@ class LinearShared(Linear):
         return self
 
     def _problem(self, horizon: int) -> Problem:
-        return replace(super()._problem(horizon), shared=self.shared)
+        return super()._problem(horizon).knowing(Shared(self.shared))
 
     def _parameters(self, rng: np.random.Generator) -> FloatArray:
         own = self.dim - self.shared

@@ -21,8 +21,7 @@ from pydantic.dataclasses import dataclass as parameters
 from scipy import sparse
 
 from fedbandits.contract.arrays import IntArray, State
-from fedbandits.contract.catalogue import ConfigError
-from fedbandits.contract.world import AboutEnvironment
+from fedbandits.contract.catalogue import AboutEnvironment, ConfigError
 from fedbandits.data.formats import published_format, read_columns, read_lines
 from fedbandits.data.parsed import remembered
 from fedbandits.data.sources import Source

@@ -16,13 +16,14 @@ from typing import Annotated, ClassVar, Literal
 
 import numpy as np
 import pandas as pd
-from pydantic import ConfigDict, Field
-from pydantic.dataclasses import dataclass as parameters
+from pydantic import Field
 
 from fedbandits.contract.arrays import Array, FloatArray, IntArray
-from fedbandits.contract.catalogue import ConfigError
+from fedbandits.contract.catalogue import AboutEnvironment, ConfigError
+from fedbandits.contract.facts import Noise, Norms
+from fedbandits.contract.parameters import parameters
 from fedbandits.contract.problem import Problem
-from fedbandits.contract.world import AboutEnvironment, Outcome, Turn
+from fedbandits.contract.world import Outcome, Turn, World
 from fedbandits.linalg.jit import jit
 
 Order = Literal["interleaved", "shuffled"]
@@ -75,7 +76,7 @@ def active(users: Array, min_events: int) -> tuple[IntArray, IntArray]:
     return at, (np.cumsum(kept) - 1)[index[at]]
 
 
-class RecommendationWorld:
+class RecommendationWorld(World):
     """The decisions a log poses under one seed.
 
     Step t consists of the events `sequence[starts[t]:starts[t + 1]]`, no user twice. Blocks of steps draw their
@@ -150,7 +151,7 @@ class _Taken:
             )
 
 
-@parameters(frozen=True, kw_only=True, config=ConfigDict(extra="forbid"))
+@parameters
 class Recommending(ABC):
     """What every environment made from a log has in common.
 
@@ -192,14 +193,13 @@ class Recommending(ABC):
             dim=log.features.shape[1],
             arms=self.arms,
             horizon=horizon,
-            noise=self.noise,
-            bound=self.bound,
-            arm_norm=float(np.linalg.norm(log.features, axis=1).max()),
         )
+        reach = float(np.linalg.norm(log.features, axis=1).max())
+        problem = problem.knowing(Noise(self.noise), Norms(parameter=self.bound, arms=reach))
         return RecommendationWorld(problem, log, sequence, starts, seed)
 
 
-@parameters(frozen=True, kw_only=True, config=ConfigDict(extra="forbid", arbitrary_types_allowed=True))
+@parameters
 class Recommendation(Recommending):
     """Any log of your own.
 

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass as plain_dataclass
+from dataclasses import dataclass
 from typing import Annotated, ClassVar, Literal
 
 import networkx as nx
 import numpy as np
-from pydantic import ConfigDict, Field, model_validator
-from pydantic.dataclasses import dataclass
+from pydantic import Field, model_validator
 
 from fedbandits.contract.catalogue import ConfigError
+from fedbandits.contract.parameters import parameters
 from fedbandits.graphs.hops import diameter
 
 Life = Annotated[int, Field(ge=0)] | Literal["diameter", "half-diameter", "half-diameter-up"]
@@ -23,7 +23,7 @@ Tamperer = Literal["uniform", "adaptive"]
 -tampering for the arm that looks best so far, +tampering for every other."""
 
 
-@plain_dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True)
 class AboutNetwork:
     """A catalogue entry."""
 
@@ -32,7 +32,7 @@ class AboutNetwork:
     source: str
 
 
-@plain_dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True)
 class Faults:
     """What may befall messages; see `Network` for the meaning of the fields."""
 
@@ -57,7 +57,7 @@ class Faults:
         return self.corrupting or self.loss > 0 or self.delay > 0
 
 
-@dataclass(frozen=True, kw_only=True, config=ConfigDict(extra="forbid"))
+@parameters
 class Network:
     """A graph of agents, and the conditions under which they talk on it.
 
@@ -117,7 +117,7 @@ class Network:
         raise NotImplementedError
 
 
-@dataclass(frozen=True, kw_only=True, config=ConfigDict(extra="forbid"))
+@parameters
 class Given(Network):
     """A graph of your own: `nodes` agents and the `edges` between them. `Given.of` takes a networkx graph."""
 

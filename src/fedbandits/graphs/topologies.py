@@ -17,7 +17,7 @@ import numpy as np
 from pydantic import ConfigDict, Field
 from pydantic.dataclasses import dataclass
 
-from fedbandits.contract.catalogue import ConfigError
+from fedbandits.contract.catalogue import ConfigError, Registry
 from fedbandits.graphs.network import AboutNetwork, Given, Network
 from fedbandits.graphs.sampling import Method, largest_component, sample
 
@@ -318,9 +318,10 @@ class Gnutella(_Sampled):
         return published("gnutella")
 
 
-NETWORKS: dict[str, type[Network]] = {
-    kind.about.name: kind
-    for kind in (
+NETWORKS: Registry[Network] = Registry(
+    "network",
+    "fedbandits.networks",
+    (
         Complete,
         Star,
         Line,
@@ -338,8 +339,9 @@ NETWORKS: dict[str, type[Network]] = {
         Gnutella,
         EdgeList,
         Given,
-    )
-}
+    ),
+    needs=("graph", "life"),
+)
 
 
 def _seed(rng: np.random.Generator) -> int:

@@ -63,7 +63,7 @@ def cumulant(code: int, z: float) -> float:
 
 
 @dataclass(frozen=True, slots=True)
-class Link:
+class MeanFunction:
     """A link by name, with the constants theory needs for |z| <= reach."""
 
     name: LinkName

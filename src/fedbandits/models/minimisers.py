@@ -4,13 +4,13 @@ The objective is F(theta) = (1/m) [sum over m observations of l(<x, theta>, y) +
 lambda/m-strongly convex. A gradient of norm g certifies F(theta) - min F <= g^2 m / (2 lambda), so that
 ||grad F|| <= sqrt(2 lambda epsilon / m) certifies epsilon: every method here stops by that certificate, not by a count.
 
-Each method is a generator to be delegated to with ``yield from`` inside a server's conversation. It asks through
-functions that yield the actual requests, so it knows nothing of agents, kinds of messages or carriers.
+Each method is a generator to be delegated to with ``yield from`` inside a server's conversation. It asks an
+`Objective`, which yields the actual requests, so it knows nothing of agents, kinds of messages or carriers.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator
+from collections.abc import Generator
 from dataclasses import dataclass
 from typing import Literal
 
@@ -18,12 +18,8 @@ import numpy as np
 
 from fedbandits.contract.arrays import FloatArray
 from fedbandits.contract.messages import Message
+from fedbandits.models.objectives import Objective
 
-Asking = Generator[Message, Message, FloatArray]
-AskGradient = Callable[[FloatArray], Asking]
-"""theta (d,) -> gradient of F at theta (d,)."""
-AskCurvature = Callable[[FloatArray], Generator[Message, Message, tuple[float, FloatArray, FloatArray]]]
-"""theta (d,) -> F, its gradient (d,) and Hessian (d, d)."""
 Momentum = Literal["none", "fista", "strong"]
 
 
@@ -38,7 +34,7 @@ class Minimum:
 
 
 def accelerated(
-    ask: AskGradient,
+    objective: Objective,
     start: FloatArray,
     *,
     smooth: float,
@@ -60,7 +56,7 @@ def accelerated(
     theta = previous = start
     gradient = np.zeros_like(start)
     for rounds in range(1, cap + 1):
-        gradient = yield from ask(theta)
+        gradient = yield from objective.gradient(theta)
         if np.linalg.norm(gradient) <= tolerance:
             return Minimum(theta, gradient, rounds, certified=True)
         stepped = theta - gradient / smooth
@@ -73,13 +69,15 @@ def accelerated(
     return Minimum(theta, gradient, cap, certified=False)
 
 
-def newton(ask: AskCurvature, start: FloatArray, *, tolerance: float, cap: int) -> Generator[Message, Message, Minimum]:
+def newton(
+    objective: Objective, start: FloatArray, *, tolerance: float, cap: int
+) -> Generator[Message, Message, Minimum]:
     """Newton's method, the step halved until F falls, until ||grad F|| <= `tolerance`, at most `cap` rounds.
 
     A round that was not an improvement costs as much as any other, and is counted.
     """
     theta = start
-    value, gradient, hessian = yield from ask(theta)
+    value, gradient, hessian = yield from objective.curvature(theta)
     rounds = 1
     while np.linalg.norm(gradient) > tolerance:
         direction = np.linalg.solve(hessian, gradient)
@@ -90,7 +88,7 @@ def newton(ask: AskCurvature, start: FloatArray, *, tolerance: float, cap: int) 
                 return Minimum(theta, gradient, rounds, certified=False)
             trial = theta - step * direction
             rounds += 1
-            found = yield from ask(trial)
+            found = yield from objective.curvature(trial)
             # below rounding of F itself no decrease can be seen: let the gradient decide
             slack = 1e-14 * max(abs(value), 1.0)
             if found[0] <= value - 1e-4 * step * decrease + slack:

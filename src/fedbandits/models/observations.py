@@ -11,7 +11,7 @@ from fedbandits.contract.arrays import Array, FloatArray, IntArray
 from fedbandits.contract.state import Stateful
 from fedbandits.linalg import kernels
 from fedbandits.linalg.jit import jit
-from fedbandits.linalg.links import Link, cumulant, mean, slope, to_means
+from fedbandits.linalg.links import MeanFunction, cumulant, mean, slope, to_means
 
 _BLOCK = 256
 """Observations that are gone over together: few enough to stay in the fastest cache."""
@@ -68,7 +68,7 @@ class Observations(Stateful):
             place = self.given[left] + number
             yield left, self.arms[left, :, place], self.rewards[left, place]
 
-    def gradients(self, link: Link, who: IntArray, theta: FloatArray, *, given: bool) -> FloatArray:
+    def gradients(self, link: MeanFunction, who: IntArray, theta: FloatArray, *, given: bool) -> FloatArray:
         """(w, d) sum of x (mu(<theta, x>) - y) over the observations of each of `who`, at its row of `theta` (w, d):
         those that were `given`, or those beyond.
         """
@@ -77,7 +77,7 @@ class Observations(Stateful):
         return _gradients(link.code, self.arms, self.rewards, who, first, end, rows)
 
     def curvatures(
-        self, link: Link, who: IntArray, theta: FloatArray, *, given: bool
+        self, link: MeanFunction, who: IntArray, theta: FloatArray, *, given: bool
     ) -> tuple[FloatArray, FloatArray, FloatArray]:
         """Loss (w,), gradient (w, d) and Hessian sum mu'(<theta, x>) x x^T (w, d, d) of each of `who`, over what was
         `given`, or over everything.

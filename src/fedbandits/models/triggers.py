@@ -1,4 +1,4 @@
-"""How close an agent is to calling: its trigger's level, by the threshold that the level has to reach."""
+"""When agents call: a level that grows with what they observe, held against a threshold."""
 
 from __future__ import annotations
 
@@ -9,6 +9,24 @@ import numpy as np
 
 from fedbandits.contract.arrays import BoolArray, FloatArray
 
+Level = Callable[[FloatArray, FloatArray], FloatArray]
+"""Observations since the last update (n,) and growth of the log-determinant since then (n,) -> levels (n,)."""
+
+
+def observed(count: FloatArray, growth: FloatArray) -> FloatArray:
+    """The number of observations: a schedule, which no reward can change."""
+    return count
+
+
+def grown(count: FloatArray, growth: FloatArray) -> FloatArray:
+    """The growth of the log-determinant."""
+    return growth
+
+
+def both(count: FloatArray, growth: FloatArray) -> FloatArray:
+    """Observations times growth."""
+    return count * growth
+
 
 def urgencies(level: FloatArray, threshold: float | FloatArray) -> FloatArray:
     """(n,) levels as multiples of their thresholds, which may be infinite (never reached) or 0 (by anything above)."""
@@ -18,18 +36,24 @@ def urgencies(level: FloatArray, threshold: float | FloatArray) -> FloatArray:
 
 @dataclass(frozen=True, slots=True)
 class Trigger:
-    """Fires for agents that have observed something since the last update and whose level has reached `threshold`.
-
-    `level` maps observations since the last update (n,) and log-determinant growth (n,) to levels (n,).
+    """Fires for agents that have observed something since the last update and whose level has reached `threshold`, or,
+    where it is `strict`, exceeded it.
     """
 
-    level: Callable[[FloatArray, FloatArray], FloatArray]
+    level: Level
     threshold: float
+    strict: bool = False
 
     def fired(self, count: FloatArray, growth: FloatArray) -> BoolArray:
         """(n,) for whom it fires."""
-        return np.asarray((self.level(count, growth) >= self.threshold) & (count > 0))
+        level = self.level(count, growth)
+        reached = level > self.threshold if self.strict else level >= self.threshold
+        return np.asarray(reached & (count > 0))
 
     def urgency(self, count: FloatArray, growth: FloatArray) -> FloatArray:
         """(n,) how far it has come; 1 where it fires."""
         return urgencies(self.level(count, growth), self.threshold)
+
+
+ALWAYS = Trigger(observed, 1.0)
+"""After every observation."""

@@ -1,6 +1,6 @@
 """Differential privacy: mechanisms that release, schedules that say when, accountants that add up, and audits."""
 
-from fedbandits.privacy.accountant import Private, composed, spending, tight
+from fedbandits.privacy.accountant import composed, spending, tight
 from fedbandits.privacy.audits import Audit, audit, laplace_ratio
 from fedbandits.privacy.budget import PrivacyParameters, calibrate
 from fedbandits.privacy.lemmas import published_epsilon, published_schedule
@@ -11,7 +11,6 @@ __all__ = [
     "Audit",
     "IntervalMeans",
     "PrivacyParameters",
-    "Private",
     "Releases",
     "Schedule",
     "audit",

@@ -7,7 +7,7 @@ the releases of one arm are composed, and an agent has spent the maximum over it
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import TYPE_CHECKING, Protocol, runtime_checkable
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -20,18 +20,6 @@ if TYPE_CHECKING:
 _ORDERS = 1 + np.geomspace(0.02, 2e4, 96)
 """Orders alpha of Renyi divergence. The bound is flat around the best one: with neighbours 16% apart, at most 0.3% is
 lost to not hitting it, for budgets from 0.001 to 100."""
-
-
-@runtime_checkable
-class Private(Protocol):
-    """A population that knows what its releases have cost."""
-
-    @property
-    def delta(self) -> float:
-        """The delta at which `spent` holds."""
-
-    def spent(self) -> FloatArray:
-        """(n,) epsilon spent so far by each agent; infinite where what it does is not private."""
 
 
 def composed(losses: FloatArray, delta: float) -> FloatArray:

@@ -55,7 +55,7 @@ class IntervalMeans(Stateful):
         rows = np.flatnonzero(due)
         if len(rows):
             speakers = who[rows]
-            uniforms = self.rng.uniform(speakers)
+            uniforms = self.rng.secret.uniform(speakers)
             _release(
                 self.sums,
                 self.counts,

@@ -4,63 +4,60 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import replace
-from typing import TYPE_CHECKING, ClassVar, cast
+from typing import ClassVar, Unpack
 
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from fedbandits.contract.algorithm import Algorithm, Bounded, sizes_of
-from fedbandits.contract.arrays import Array, BoolArray, FloatArray, State
+from fedbandits.contract.algorithm import Algorithm, bounds_of, wire_of
+from fedbandits.contract.arrays import Array, State
 from fedbandits.contract.catalogue import ConfigError
+from fedbandits.contract.facts import Contamination, Place
 from fedbandits.contract.ledger import DIRECTIONS, UNITS, Ledger
-from fedbandits.contract.population import Agents, Confident, Peers, Population, Portrayed
 from fedbandits.contract.portrait import EDGES, TRUTH, links
 from fedbandits.contract.problem import Problem
-from fedbandits.contract.server import Server
 from fedbandits.contract.state import Stateful
-from fedbandits.contract.streams import Streams
-from fedbandits.contract.wire import Wire
-from fedbandits.contract.world import Armed, Drifting, Environment, Parametric
-from fedbandits.graphs.network import as_network
-from fedbandits.privacy.accountant import Private
+from fedbandits.contract.streams import Streams, seeds_of
+from fedbandits.contract.world import World
+from fedbandits.graphs.network import Network
+from fedbandits.simulation.arguments import (
+    AlgorithmLike,
+    EnvironmentLike,
+    algorithm_of,
+    check_network,
+    environment_of,
+    network_of,
+)
+from fedbandits.simulation.gauges import Coverage, Epsilon, Gauge
+from fedbandits.simulation.options import Options, RunOptions
 from fedbandits.simulation.trace import Privacy, Trace
 from fedbandits.transport.carriers import InProcess, hold
 from fedbandits.transport.relay import Relay, relay_for
-
-if TYPE_CHECKING:
-    import networkx as nx
-
-    from fedbandits.graphs.network import Network
 
 Progress = Callable[[int], None]
 """Told the number of steps done, a few times a second at most."""
 
 _PROGRESS_SECONDS = 0.1
-_COVERAGE_CHECKS = 100
-"""How often in a run confidence ellipsoids are compared with the truth."""
 
 
 def simulate(
-    algorithm: Algorithm,
-    environment: Environment,
+    algorithm: AlgorithmLike,
+    environment: EnvironmentLike,
     horizon: int,
     seed: int = 0,
     *,
-    network: Network | nx.Graph[int] | None = None,
-    wire: Wire | None = None,
-    coverage: bool = False,
-    theory: bool = False,
     progress: Progress | None = None,
+    **options: Unpack[Options],
 ) -> Trace:
     """Run `algorithm` in `environment` for `horizon` steps.
 
     `seed` fixes the problem instance, the arms, the noise and the algorithm's own draws, each by a stream of its own:
     two algorithms under one seed face the same arms and, for the same choice, the same noise. `network` is for agents
-    that talk to each other: one of `fedbandits.network`, or a networkx graph, on which messages then live for one hop.
-    `wire=Wire(packed=True)` sends symmetric matrices as triangles. `coverage=True` checks now and then whether the
-    agents' confidence ellipsoids contain the truth; `theory=True` evaluates what theory says of the regret at the
-    horizon, for algorithms of which it says anything.
+    that talk to each other: one of `fedbandits.network`, its name, or a networkx graph, on which messages then live for
+    one hop. `wire=Wire(packed=True)` sends symmetric matrices as triangles. `coverage=True` checks now and then whether
+    the agents' confidence ellipsoids contain the truth; `theory=True` evaluates what theory says of the regret at the
+    horizon, for algorithms of which it says anything; `gauges` are measurements of your own. Algorithm and environment
+    may also be given in words, as on the command line.
 
     >>> import fedbandits as fb
     >>> env = fb.environments.Linear(clients=5, dim=4, arms=6)
@@ -68,9 +65,10 @@ def simulate(
     >>> trace.regret.shape, bool(trace.messages[-1] == trace.syncs[-1] * 2 * 5)
     ((100,), True)
     """
-    simulation = Simulation(
-        algorithm, environment, horizon, seed, network=network, wire=wire, coverage=coverage, theory=theory
-    )
+    algorithm, network = algorithm_of(algorithm), network_of(options.get("network"))
+    check_network({algorithm.about.name: algorithm}, network)
+    options["network"] = network
+    simulation = Simulation(algorithm, environment, horizon, seed, **options)
     simulation.run(progress=progress)
     return simulation.trace()
 
@@ -90,50 +88,39 @@ class Simulation(Stateful):
         "syncs",
         "counts",
         "by_agent",
-        "covered",
-        "coverage",
-        "epsilon",
         "ledger",
     )
 
     def __init__(
         self,
-        algorithm: Algorithm,
-        environment: Environment,
+        algorithm: AlgorithmLike,
+        environment: EnvironmentLike,
         horizon: int,
         seed: int = 0,
-        *,
-        network: Network | nx.Graph[int] | None = None,
-        wire: Wire | None = None,
-        coverage: bool = False,
-        theory: bool = False,
+        **options: Unpack[Options],
     ) -> None:
+        chosen = RunOptions.of(**options)
+        algorithm, environment = algorithm_of(algorithm), environment_of(environment)
+        if chosen.network is None:
+            check_network({algorithm.about.name: algorithm}, None)
         if horizon < 1:
             raise ConfigError(f"horizon: must be at least 1 (got {horizon})")
         if seed < 0:
             raise ConfigError(f"seed: must not be negative (got {seed})")
-        world_seed, agent_seed, graph_seed, fate_seed = np.random.SeedSequence(seed).spawn(4)
-        self.world = environment.world(horizon, world_seed)
-        problem = self.world.problem
+        seeds = seeds_of(seed)
+        self.world = _world(environment, horizon, seeds.world)
+        problem = posed(self.world, algorithm, chosen.network, seeds.graph)
         n = problem.agents
-        place = None if network is None else as_network(network)
-        if place is None and algorithm.about.topology == "graph":
-            raise ConfigError(
-                f"{algorithm.about.name} talks on a graph: give network=, one of fedbandits.network or a networkx "
-                f"graph of {n} nodes"
-            )
-        problem = placed(problem, algorithm, place, graph_seed)
-        self.agents = algorithm.agents(problem, n, Streams(agent_seed, n))
-        self.server = algorithm.server(problem, n)
+        self.agents = algorithm.agents(problem, n, Streams(seeds.agents, n, common=seeds.common))
+        self.server = algorithm.server(problem, n, Streams(seeds.server, 1, common=seeds.common))
         self.ledger = Ledger()
-        says = (wire or Wire()).speaking(algorithm.about.says, sizes_of(algorithm, problem))
-        if isinstance(self.agents, Peers):
-            assert place is not None, f"the topology of {algorithm.about.name} is graph"
-            absences = self.world.turn(0).reachable is not None
-            self._relay: Relay | None = relay_for(problem, place.faults, absences, self.ledger, says, fate_seed)
-        else:
-            self._relay = None
-            self._carrier = InProcess(self.agents, self.ledger, says)
+        wire = wire_of(algorithm, problem, chosen.wire)
+        self._relay: Relay | None = None
+        place = problem.get(Place)
+        if place is not None and chosen.network is not None and algorithm.about.topology == "graph":
+            faults, absences = chosen.network.faults, self.world.turn(0).reachable is not None
+            self._relay = relay_for(place, faults, absences, problem.arms, self.ledger, wire, seeds.mishaps)
+        self._carrier = InProcess(self.agents, self.ledger, wire)
         self.horizon = horizon
         self.at = np.zeros((), dtype=np.int64)
         self.regret = np.zeros(horizon)
@@ -143,16 +130,12 @@ class Simulation(Stateful):
         self.syncs = np.zeros(horizon, dtype=np.int64)
         self.counts = np.zeros((horizon, len(DIRECTIONS), len(UNITS)), dtype=np.int64)
         self.by_agent = np.zeros(n)
-        self.covered = np.ones(n, dtype=np.bool_)
-        self.coverage = np.full(horizon, np.nan)
-        self.epsilon = np.full(horizon, np.nan)
         self._algorithm = algorithm
         self._problem = problem
-        self._watched = coverage and isinstance(self.agents, Confident) and isinstance(self.world, Parametric)
-        self._check_every = max(1, horizon // _COVERAGE_CHECKS)
-        self._theory = theory
-        self._private = isinstance(self.agents, Private)
+        self._theory = chosen.theory
         self._seconds = 0.0
+        wanted = (*((Coverage,) if chosen.coverage else ()), Epsilon, *chosen.gauges)
+        self._gauges: dict[str, Gauge] = {kind.name: gauge for kind in wanted if (gauge := kind.on(self)) is not None}
 
     def run(self, steps: int | None = None, progress: Progress | None = None) -> None:
         """Advance by `steps` steps, or to the horizon."""
@@ -173,6 +156,7 @@ class Simulation(Stateful):
     def trace(self) -> Trace:
         """What has happened so far."""
         done = slice(0, int(self.at))
+        spent = self.agents.spent()
         return Trace(
             regret=np.cumsum(self.regret[done]),
             reward=np.cumsum(self.reward[done]),
@@ -182,15 +166,14 @@ class Simulation(Stateful):
             syncs=self.syncs[done].copy(),
             counts=self.counts[done].copy(),
             seconds=self._seconds,
-            coverage=self.coverage[done].copy(),
+            gauges={name: gauge.values[done].copy() for name, gauge in self._gauges.items()},
             portrait=self._portrait(),
-            epsilon=self.epsilon[done].copy(),
-            privacy=Privacy(self.agents.spent(), self.agents.delta) if isinstance(self.agents, Private) else None,
+            privacy=None if spent is None else Privacy(spent, self.agents.delta),
             bounds=self._bounds(),
         )
 
     def state(self) -> State:
-        """A snapshot of the run, the agents and the server."""
+        """A snapshot of the run, the world, the agents and the server."""
         nested = {
             f"{part}.{name}": array for part, holder in self._parts().items() for name, array in holder.state().items()
         }
@@ -219,31 +202,29 @@ class Simulation(Stateful):
         super().load(held[""])
 
     def _portrait(self) -> State:
-        shown: State = {}
-        for side in (self.agents, self.server):
-            if isinstance(side, Portrayed):
-                shown |= side.portrait()
-        if isinstance(self.server, Portrayed):
-            clusters = self.world.problem.clusters
-            if isinstance(self.world, Drifting) and self.at > 0:
-                clusters = self.world.clusters_in(int(self.at) - 1)
-            shown |= {} if clusters is None else {TRUTH: np.array(clusters)}
-        if self._relay is not None and self._problem.network is not None:
-            shown[EDGES] = links(self._problem.network)
+        found = {} if self.server is None else self.server.portrait()
+        shown = self.agents.portrait() | found
+        truth = self.world.truth(max(int(self.at) - 1, 0))
+        if found and truth is not None:
+            shown[TRUTH] = np.array(truth.clusters)
+        place = self._problem.get(Place)
+        if self._relay is not None and place is not None:
+            shown[EDGES] = links(place.graph)
         return shown
 
     def _bounds(self) -> dict[str, float]:
-        if not (self._theory and isinstance(self._algorithm, Bounded) and isinstance(self.world, Armed)):
-            return {}
-        bounds = self._algorithm.bounds(self._problem, self.world.means)
-        return {"upper": bounds.upper, "lower": bounds.lower}
+        means = self.world.mean_rewards() if self._theory else None
+        bounds = None if means is None else bounds_of(self._algorithm, self._problem, means)
+        return {} if bounds is None else {"upper": bounds.upper, "lower": bounds.lower}
 
-    def _parts(self) -> dict[str, Population | Server | Relay]:
+    def _parts(self) -> dict[str, Stateful | Relay]:
         """What keeps a state of its own beside the run's."""
-        parts: dict[str, Population | Server | Relay | None] = {
+        parts: dict[str, Stateful | Relay | None] = {
             "agents": self.agents,
             "server": self.server,
             "relay": self._relay,
+            "world": self.world,
+            **{f"gauge-{name}": gauge for name, gauge in self._gauges.items()},
         }
         return {name: part for name, part in parts.items() if part is not None}
 
@@ -253,10 +234,10 @@ class Simulation(Stateful):
         outcome = self.world.pay(step, picks)
         self.agents.learn(turn.who, turn.arms, picks, outcome.rewards)
         if self._relay is not None:
-            self._relay.round(cast(Peers, self.agents), turn.who, step, turn.reachable)
+            self._relay.round(self.agents, turn.who, step, turn.reachable)
         elif self.server is not None:
             self._carrier.reachable = turn.reachable
-            calling = cast(Agents, self.agents).calling()
+            calling = self.agents.calling()
             if turn.reachable is not None:
                 calling = calling & turn.reachable
             hold(self.server, np.flatnonzero(calling), self._carrier)
@@ -267,33 +248,37 @@ class Simulation(Stateful):
         self.syncs[step] = self.ledger.syncs
         self.counts[step] = self.ledger.counts
         self.by_agent[turn.who] += outcome.regrets
-        if self._watched:
-            if (step + 1) % self._check_every == 0:
-                self.covered &= covers(cast(Confident, self.agents), cast(Parametric, self.world).theta)
-            self.coverage[step] = self.covered.mean()
-        if self._private:
-            self.epsilon[step] = cast(Private, self.agents).spent().max()
+        for gauge in self._gauges.values():
+            gauge.take(step)
         self.at[...] = step + 1
 
 
-def placed(
-    problem: Problem, algorithm: Algorithm, network: Network | None, seed: np.random.SeedSequence | None = None
+def posed(
+    world: World, algorithm: Algorithm, network: Network | None, seed: np.random.SeedSequence | None = None
 ) -> Problem:
-    """`problem` on the graph that `network` draws by `seed`, for the messages of `algorithm`."""
+    """The problem that `world` poses to `algorithm`, on the graph that `network` draws by `seed`.
+
+    An oracle is told the truth, nobody else is.
+    """
+    problem, truth = world.problem, world.truth() if algorithm.about.oracle else None
+    if truth is not None:
+        problem = problem.knowing(truth)
     if network is None:
         return problem
     graph = network.graph(problem.agents, seed or np.random.SeedSequence(0))
     life, hops = network.life(graph), algorithm.about.hops
-    return replace(
-        problem,
-        network=graph,
-        ttl=life if hops is None else min(life, hops),
-        contamination=max(problem.contamination, network.faults.contamination * network.faults.byzantine),
+    share = network.faults.contamination * network.faults.byzantine
+    known = problem.get(Contamination, Contamination())
+    return problem.knowing(
+        Place(graph, life if hops is None else min(life, hops)), Contamination(max(known.share, share))
     )
 
 
-def covers(agents: Confident, theta: FloatArray) -> BoolArray:
-    """(n,) whose ellipsoid contains its true parameter, `theta` (n, d) or (1, d)."""
-    centre, matrix, width = agents.ellipsoids()
-    gap = centre - theta
-    return np.asarray(np.einsum("ni,nij,nj->n", gap, matrix, gap) <= width**2)
+def _world(environment: object, horizon: int, seed: np.random.SeedSequence) -> World:
+    world = environment.world(horizon, seed)  # type: ignore[attr-defined]
+    if not isinstance(world, World):
+        raise ConfigError(
+            f"environment: {type(environment).__name__}.world returned {type(world).__name__}, which is no World; "
+            "make it a subclass of fedbandits.environments.World, with turn and pay"
+        )
+    return world

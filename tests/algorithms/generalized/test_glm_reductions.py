@@ -10,7 +10,7 @@ import pytest
 import fedbandits as fb
 from conformance.worlds import recorded
 from fedbandits.algorithms import ALGORITHMS, CentralLinUCB, IndependentLinUCB
-from fedbandits.linalg.links import Link
+from fedbandits.linalg.links import MeanFunction
 
 N, D = 5, 4
 RIDGE, WIDTH = 1e-6, 0.3
@@ -79,7 +79,7 @@ def test_a_global_update_is_the_ridge_solution(name):
 @pytest.mark.parametrize("name", ["fedglb-ucb", "fedglb-newton"])
 def test_an_infinite_threshold_is_n_ons_glm(name, schedule):
     """To the last bit, but for the width: FedGLB-UCB starts from (lambda/c) I, N-ONS-GLM from lambda I."""
-    c = Link("logistic").flattest
+    c = MeanFunction("logistic").flattest
     fed = ALGORITHMS[name](threshold=math.inf, width=WIDTH, ridge=2.0)
     alone = ALGORITHMS["n-ons-glm"](width=WIDTH, ridge=2.0 / c)
     pair = (recorded(one, clicks(schedule), 80, seed=3) for one in (fed, alone))

@@ -6,33 +6,35 @@ from typing import ClassVar
 
 import numpy as np
 
-from fedbandits.algorithms.linear.agents import COLLECT, LinearParameters, LinUCBAgents, told
+from fedbandits.algorithms.linear.parameters import LinearParameters
 from fedbandits.contract.arrays import BoolArray, FloatArray, IntArray, check_arms, check_finite
 from fedbandits.contract.messages import Message
 from fedbandits.contract.problem import Problem
 from fedbandits.contract.streams import Streams
-from fedbandits.contract.wire import Field, Utterance, WireError, matrix, vector
+from fedbandits.contract.wire import Bound, Utterance, WireError, WireField
+from fedbandits.models.limits import none
+from fedbandits.models.optimistic import OptimisticAgents
+from fedbandits.models.sharing import COLLECT, statistics, told
 from fedbandits.models.statistics import Statistics
 from fedbandits.models.triggers import urgencies
-
-_STATISTICS = (matrix("gram"), vector("moment"), Field("count", optional=True))
 
 REPORT = Utterance("report", "down")
 """The server's signal: tell me what you have observed, for the test."""
 ASK_LEVEL = Utterance("level", "down")
 """The server's signal: how far has your trigger come?"""
-LEVEL = Utterance("level", "up", (Field("level"),))
-OWN = Utterance("own", "up", (*_STATISTICS, Field("level", optional=True)))
+_LEVEL = Bound(none, low=0.0)
+LEVEL = Utterance("level", "up", (WireField("level", bound=_LEVEL),))
+OWN = Utterance("own", "up", (*statistics(adds="increment"), WireField("level", optional=True, bound=_LEVEL)))
 """An agent's own observations, never what it received."""
-SHARE = Utterance("share", "down", (*_STATISTICS, Field("alarm")))
+SHARE = Utterance("share", "down", (*statistics(adds="increment"), WireField("alarm")))
 """The sum of what the members of a cluster have just handed over, and the trigger level to call at."""
-TOTAL = Utterance("total", "down", (*_STATISTICS, Field("alarm")))
+TOTAL = Utterance("total", "down", (*statistics(adds="total"), WireField("alarm")))
 """The sum of all own observations of a cluster's members, in place of what the agent had received."""
-ALARM = Utterance("alarm", "down", (Field("alarm"),))
+ALARM = Utterance("alarm", "down", (WireField("alarm"),))
 """The trigger level to call at from now on."""
 
 
-class ClusterAgents(LinUCBAgents):
+class ClusterAgents(OptimisticAgents):
     """LinUCB agents that first explore, then call when Delta t * log-determinant growth reaches their alarm.
 
     The level of agent i is Delta t_i log(det V_i / det(V_i - Delta V_i)) over its own observations since it was last
@@ -41,12 +43,13 @@ class ClusterAgents(LinUCBAgents):
     (`IncrementAgents`), or what it has not sent yet (`TotalAgents`).
     """
 
-    keeps: ClassVar[tuple[str, ...]] = ("models", "rng", "aside", "alarm", "turns", "met")
+    keeps: ClassVar[tuple[str, ...]] = (*OptimisticAgents.keeps, "rng", "aside", "alarm", "turns", "met")
 
     def __init__(
         self, parameters: LinearParameters, problem: Problem, n: int, rng: Streams, *, explore: int, alarm: float
     ) -> None:
-        super().__init__(parameters, problem, n)
+        rule = parameters.widths(problem, problem.dim)
+        super().__init__(parameters.models(problem, n), rule, counted=parameters.tells_counts)
         self._explore = explore
         self.rng = rng
         self.aside = Statistics(n, problem.dim)
@@ -59,7 +62,7 @@ class ClusterAgents(LinUCBAgents):
         """A random arm while exploring, the optimistic one afterwards."""
         if self.met.all():
             return super().choose(who, arms)
-        check_arms(who, arms, len(self.models), self.models.dim)
+        check_arms(who, arms, self._n, self.models.dim)
         exploring = self.turns[who] < self._explore
         if not exploring.any():
             return super().choose(who, arms)
@@ -87,8 +90,8 @@ class ClusterAgents(LinUCBAgents):
             due = np.where(self.met, due, (self.turns >= self._explore) & (self.models.fresh.count > 0))
         return np.asarray(due)
 
-    def urgency(self) -> FloatArray:
-        """How far each agent's trigger, or before the first service its exploration, has come; see `Urgent`."""
+    def urgency(self) -> FloatArray | None:
+        """How far each agent's trigger, or before the first service its exploration, has come; see `Population`."""
         exploring = urgencies(self.turns.astype(np.float64), self._explore)
         return np.where(self.met, urgencies(self.level(), self.alarm), exploring)
 
@@ -108,7 +111,7 @@ class IncrementAgents(ClusterAgents):
 
     def answer(self, request: Message) -> Message | None:
         """Report for the test, hand over for a service, take in its result."""
-        models, who, counted = self.models, request.who, self._parameters.tells_counts
+        models, who, counted = self.models, request.who, self._counted
         if request.kind == REPORT.kind:
             self.met[who] = True
             return Message(OWN.kind, who, models.fresh.rows(who, counted=counted))
@@ -140,7 +143,7 @@ class TotalAgents(ClusterAgents):
         models, who = self.models, request.who
         if request.kind == REPORT.kind:
             self.met[who] = True
-            own = self.aside.rows(who, counted=self._parameters.tells_counts) | {"level": self.level()[who]}
+            own = self.aside.rows(who, counted=self._counted) | {"level": self.level()[who]}
             self.aside.clear(who)
             return Message(OWN.kind, who, own)
         if request.kind == TOTAL.kind:

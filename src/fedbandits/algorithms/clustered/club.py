@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import Annotated, ClassVar
 
 import numpy as np
-from pydantic import ConfigDict, Field
-from pydantic.dataclasses import dataclass
+from pydantic import Field
 
 from fedbandits.algorithms.clustered.grouping import (
     GroupingParameters,
@@ -15,14 +14,16 @@ from fedbandits.algorithms.clustered.grouping import (
     distances,
     shrinking,
 )
-from fedbandits.algorithms.linear.agents import COLLECT, FRESH, POOL
 from fedbandits.contract.arrays import BoolArray, IntArray
 from fedbandits.contract.catalogue import About
+from fedbandits.contract.parameters import parameters
 from fedbandits.contract.problem import Problem
+from fedbandits.contract.streams import Streams
 from fedbandits.models.ridge import solve
+from fedbandits.models.sharing import COLLECT, FRESH, POOL
 
 
-@dataclass(frozen=True, kw_only=True, config=ConfigDict(extra="forbid"))
+@parameters
 class CLUB(GroupingParameters):
     """Online clustering of bandits (Gentile, Li & Zappella, ICML 2014), centralised.
 
@@ -47,12 +48,13 @@ class CLUB(GroupingParameters):
         topology="star",
         talks="after every observation",
         says=(COLLECT, FRESH, POOL),
+        calls="scheduled",
         guarantee="regret O(d sqrt(m T) log T) for m clusters and the analysis' constants",
         source="Gentile, Li & Zappella, ICML 2014",
         environment="clustered-linear",
     )
 
-    def server(self, problem: Problem, n: int) -> CLUBServer:
+    def server(self, problem: Problem, n: int, rng: Streams) -> CLUBServer:
         """A server that deletes edges."""
         return CLUBServer(n, problem.dim, self.ridge, self.separation)
 

@@ -6,21 +6,23 @@ from collections.abc import Mapping
 from typing import Annotated, ClassVar
 
 import numpy as np
-from pydantic import ConfigDict, Field
-from pydantic.dataclasses import dataclass
+from pydantic import Field
 from scipy.stats import chi2
 
 from fedbandits.algorithms.clustered.grouping import GroupingParameters, GroupingServer
 from fedbandits.algorithms.clustered.homogeneity import HomogeneityTest, fit
-from fedbandits.algorithms.linear.agents import COLLECT, FRESH, POOL
 from fedbandits.contract.arrays import Array, BoolArray, FloatArray, IntArray
 from fedbandits.contract.catalogue import About, ConfigError
+from fedbandits.contract.facts import Noise
+from fedbandits.contract.parameters import parameters
 from fedbandits.contract.problem import Problem
+from fedbandits.contract.streams import Streams
+from fedbandits.models.sharing import COLLECT, FRESH, POOL
 from fedbandits.models.statistics import Statistics
 from fedbandits.models.width import Width
 
 
-@dataclass(frozen=True, kw_only=True, config=ConfigDict(extra="forbid"))
+@parameters
 class DyClu(GroupingParameters):
     """Dynamic clustering of contextual bandits (Li, Wu & Wang, SIGIR 2021), centralised.
 
@@ -49,12 +51,13 @@ class DyClu(GroupingParameters):
         topology="star",
         talks="after every observation",
         says=(COLLECT, FRESH, POOL),
+        calls="scheduled",
         guarantee="that of the publication, under its assumptions on arms and stationary periods",
         source="Li, Wu & Wang, SIGIR 2021",
         environment="clustered-linear",
     )
 
-    def server(self, problem: Problem, n: int) -> DyCluServer:
+    def server(self, problem: Problem, n: int, rng: Streams) -> DyCluServer:
         """A server that tests neighbours and watches for changes."""
         return DyCluServer(self, problem, n)
 
@@ -82,12 +85,12 @@ class DyCluServer(GroupingServer):
     resizes: ClassVar[frozenset[str]] = frozenset({"linked"})
 
     def __init__(self, parameters: DyClu, problem: Problem, n: int) -> None:
-        if problem.noise <= 0:
+        if problem.get(Noise, Noise()).sigma <= 0:
             raise ConfigError("dyclu: the homogeneity test divides by the noise; give an environment some")
         super().__init__(n, problem.dim)
         self._parameters = parameters
-        self._test = HomogeneityTest(problem.noise, parameters.level, 0.0)
-        self._surprising = float(chi2.isf(parameters.level, 1)) * problem.noise**2
+        self._test = HomogeneityTest(problem.get(Noise, Noise()).sigma, parameters.level, 0.0)
+        self._surprising = float(chi2.isf(parameters.level, 1)) * problem.get(Noise, Noise()).sigma ** 2
         self.outdated = Archive(0, problem.dim)
         self.linked: BoolArray = np.zeros((n, 0), dtype=np.bool_)
         self.surprises = np.zeros((n, parameters.window), dtype=np.bool_)

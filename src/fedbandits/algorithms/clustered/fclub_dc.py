@@ -5,25 +5,26 @@ from __future__ import annotations
 from typing import Annotated, ClassVar
 
 import numpy as np
-from pydantic import ConfigDict, Field
-from pydantic.dataclasses import dataclass
+from pydantic import Field
 
 from fedbandits.algorithms.clustered.clusters import partition
 from fedbandits.algorithms.clustered.grouping import components, distances, shrinking
-from fedbandits.algorithms.linear.agents import COLLECT, FRESH, NEWS, POOL, told
-from fedbandits.algorithms.linear.async_linucb import AsyncLinUCBAgents, AsyncParameters
+from fedbandits.algorithms.linear.async_linucb import AsyncParameters
 from fedbandits.contract.arrays import FloatArray, IntArray, State
 from fedbandits.contract.catalogue import About
 from fedbandits.contract.messages import Conversation, Message
+from fedbandits.contract.parameters import parameters
 from fedbandits.contract.problem import Problem
-from fedbandits.contract.state import Stateful
+from fedbandits.contract.server import Server
 from fedbandits.contract.streams import Streams
 from fedbandits.linalg import kernels
+from fedbandits.models.optimistic import OptimisticAgents, WidthRule
 from fedbandits.models.ridge import solve
+from fedbandits.models.sharing import COLLECT, FRESH, NEWS, POOL, told
 from fedbandits.models.statistics import Statistics
 
 
-@dataclass(frozen=True, kw_only=True, config=ConfigDict(extra="forbid"))
+@parameters
 class FCLUBDC(AsyncParameters):
     """Federated online clustering of bandits with delayed communication (Liu, Zhao, Yu, Li & Lui, UAI 2022).
 
@@ -65,22 +66,22 @@ class FCLUBDC(AsyncParameters):
         """Counts travel: the test and the width need them."""
         return True
 
-    def widths(self, problem: Problem, dim: int, logdet: FloatArray, count: FloatArray) -> FloatArray:
-        """(w,) exploration widths of FCLUB."""
-        if isinstance(self.width, str):
-            return np.asarray(0.5 * np.sqrt(2 * np.log(2 / 1.5) + dim * np.log(3 + count / dim)))
-        return super().widths(problem, dim, logdet, count)
+    def widths(self, problem: Problem, dim: int) -> WidthRule:
+        """The exploration widths of FCLUB."""
+        if not isinstance(self.width, str):
+            return super().widths(problem, dim)
+        return lambda logdet, count: np.asarray(0.5 * np.sqrt(2 * np.log(2 / 1.5) + dim * np.log(3 + count / dim)))
 
-    def agents(self, problem: Problem, n: int, rng: Streams) -> AsyncLinUCBAgents:
+    def agents(self, problem: Problem, n: int, rng: Streams) -> OptimisticAgents:
         """n agents with the upload trigger."""
-        return AsyncLinUCBAgents(self, problem, n)
+        return self.optimists(problem, n, self.upload)
 
-    def server(self, problem: Problem, n: int) -> FCLUBServer:
+    def server(self, problem: Problem, n: int, rng: Streams) -> FCLUBServer:
         """A server with pools for clusters, and phases."""
         return FCLUBServer(self, n, problem.dim)
 
 
-class FCLUBServer(Stateful):
+class FCLUBServer(Server):
     """`own` (n) are each agent's observations as uploaded, `labels` (n,) their clusters, `pools` (n) the clusters'
     sums; `known` (n) is what of its cluster's pool each agent has, `unseen` (n,) how many uploads it lacks. `moved`
     (n,) marks agents that have yet to be told of a new partition. `step` counts towards the phase's end.

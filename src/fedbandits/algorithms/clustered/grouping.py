@@ -6,22 +6,23 @@ from abc import ABC, abstractmethod
 from typing import ClassVar
 
 import numpy as np
-from pydantic import ConfigDict
-from pydantic.dataclasses import dataclass
 from scipy.sparse import csr_array
 from scipy.sparse.csgraph import connected_components
 
-from fedbandits.algorithms.linear.agents import COLLECT, POOL, LinearParameters, told
-from fedbandits.algorithms.linear.central_linucb import CentralLinUCBAgents
+from fedbandits.algorithms.linear.parameters import LinearParameters
 from fedbandits.contract.arrays import BoolArray, FloatArray, IntArray, State
 from fedbandits.contract.messages import Conversation, Message
+from fedbandits.contract.parameters import parameters
 from fedbandits.contract.problem import Problem
-from fedbandits.contract.state import Stateful
+from fedbandits.contract.server import Server
 from fedbandits.contract.streams import Streams
+from fedbandits.models.optimistic import OptimisticAgents
+from fedbandits.models.sharing import COLLECT, POOL, told
 from fedbandits.models.statistics import Statistics
+from fedbandits.models.triggers import ALWAYS
 
 
-@dataclass(frozen=True, kw_only=True, config=ConfigDict(extra="forbid"))
+@parameters
 class GroupingParameters(LinearParameters):
     """Algorithms whose agents report every observation; the server weighs models by their counts."""
 
@@ -30,12 +31,12 @@ class GroupingParameters(LinearParameters):
         """Counts travel with statistics."""
         return True
 
-    def agents(self, problem: Problem, n: int, rng: Streams) -> CentralLinUCBAgents:
+    def agents(self, problem: Problem, n: int, rng: Streams) -> OptimisticAgents:
         """n agents that report every observation."""
-        return CentralLinUCBAgents(self, problem, n)
+        return self.optimists(problem, n, ALWAYS)
 
 
-class GroupingServer(Stateful, ABC):
+class GroupingServer(Server, ABC):
     """Keeps each agent's own statistics and a graph; after every step the agents whose group has news are told its sum.
 
     `group` (n, n) says whose observations count for whom, always including one's own.

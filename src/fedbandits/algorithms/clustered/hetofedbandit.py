@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import Annotated, ClassVar, Literal
 
 import numpy as np
-from pydantic import ConfigDict, Field
-from pydantic.dataclasses import dataclass
+from pydantic import Field
 
 from fedbandits.algorithms.clustered.agents import (
     ALARM,
@@ -21,16 +20,19 @@ from fedbandits.algorithms.clustered.agents import (
 )
 from fedbandits.algorithms.clustered.homogeneity import HomogeneityTest
 from fedbandits.algorithms.clustered.servers import FixedClustersServer, ReclusteringServer, Rules
-from fedbandits.algorithms.linear.agents import COLLECT, LinearParameters
+from fedbandits.algorithms.linear.parameters import LinearParameters
 from fedbandits.contract.catalogue import About, ConfigError
+from fedbandits.contract.facts import Noise
+from fedbandits.contract.parameters import parameters
 from fedbandits.contract.problem import Problem
 from fedbandits.contract.streams import Streams
 from fedbandits.graphs.cliques import DEFAULT_LIMIT
+from fedbandits.models.sharing import COLLECT
 
 _SOURCE = "Blaser, Li & Wang, AISTATS 2024"
 
 
-@dataclass(frozen=True, kw_only=True, config=ConfigDict(extra="forbid"))
+@parameters
 class ClusterParameters(LinearParameters):
     """What all HetoFedBandit variants share: the test, the trigger and the pace of the server.
 
@@ -53,7 +55,7 @@ class ClusterParameters(LinearParameters):
 
     def test(self, problem: Problem, *, adaptive: bool) -> HomogeneityTest:
         """The homogeneity test for `problem`."""
-        n, noise = problem.agents, problem.noise
+        n, noise = problem.agents, problem.get(Noise, Noise()).sigma
         if noise <= 0:
             raise ConfigError(f"{self.about.name}: the homogeneity test divides by the noise; give an environment some")
         level = self.delta / n**2 if self.level == "theory" else float(self.level)
@@ -78,7 +80,7 @@ class ClusterParameters(LinearParameters):
         return float(problem.horizon * np.log(size * problem.horizon) / (problem.dim * size))
 
 
-@dataclass(frozen=True, kw_only=True, config=ConfigDict(extra="forbid"))
+@parameters
 class HetoFedBandit(ClusterParameters):
     """Federated linear bandits with heterogeneous clients (Blaser, Li & Wang, AISTATS 2024).
 
@@ -119,14 +121,14 @@ class HetoFedBandit(ClusterParameters):
         alarm = self.trigger(problem, problem.agents)
         return IncrementAgents(self, problem, n, rng, explore=self.explore, alarm=alarm)
 
-    def server(self, problem: Problem, n: int) -> FixedClustersServer:
+    def server(self, problem: Problem, n: int, rng: Streams) -> FixedClustersServer:
         """A server that clusters once."""
         clusters = None if self.explore else np.ones((1, n), dtype=np.bool_)
         rules = self.rules(problem, self.test(problem, adaptive=False), priority=self.priority)
         return FixedClustersServer(n, problem.dim, rules, clusters)
 
 
-@dataclass(frozen=True, kw_only=True, config=ConfigDict(extra="forbid"))
+@parameters
 class HetoFedBanditPQ(HetoFedBandit):
     """HetoFedBandit with a priority queue: the cluster with the largest sum of its members' levels is served first.
 
@@ -148,7 +150,7 @@ class HetoFedBanditPQ(HetoFedBandit):
     priority: ClassVar[bool] = True
 
 
-@dataclass(frozen=True, kw_only=True, config=ConfigDict(extra="forbid"))
+@parameters
 class HetoFedBanditE(ClusterParameters):
     """HetoFedBandit-E: re-cluster on growing data, serve by priority (Blaser, Li & Wang, AISTATS 2024, section 3.4).
 
@@ -181,13 +183,13 @@ class HetoFedBanditE(ClusterParameters):
         alarm = self.trigger(problem, problem.agents)
         return TotalAgents(self, problem, n, rng, explore=0, alarm=alarm)
 
-    def server(self, problem: Problem, n: int) -> ReclusteringServer:
+    def server(self, problem: Problem, n: int, rng: Streams) -> ReclusteringServer:
         """A server that clusters at every trigger."""
         rules = self.rules(problem, self.test(problem, adaptive=True), priority=self.priority)
         return ReclusteringServer(n, problem.dim, rules)
 
 
-@dataclass(frozen=True, kw_only=True, config=ConfigDict(extra="forbid"))
+@parameters
 class HetoFedBanditDR(HetoFedBanditE):
     """HetoFedBandit with data-dependent re-clustering only: as HetoFedBandit-E, but first in first out."""
 

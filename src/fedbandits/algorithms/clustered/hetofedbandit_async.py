@@ -5,22 +5,22 @@ from __future__ import annotations
 from typing import Annotated, ClassVar
 
 import numpy as np
-from pydantic import ConfigDict, Field
-from pydantic.dataclasses import dataclass
+from pydantic import Field
 
 from fedbandits.algorithms.clustered.agents import OWN, REPORT, TOTAL, TotalAgents
 from fedbandits.algorithms.clustered.hetofedbandit import ClusterParameters
 from fedbandits.algorithms.clustered.servers import ClusterServer, Rules, same_for_all, sum_of
-from fedbandits.algorithms.linear.agents import told
 from fedbandits.contract.arrays import IntArray
 from fedbandits.contract.catalogue import About
 from fedbandits.contract.messages import Conversation, Message
+from fedbandits.contract.parameters import parameters
 from fedbandits.contract.problem import Problem
 from fedbandits.contract.streams import Streams
+from fedbandits.models.sharing import told
 from fedbandits.models.statistics import Statistics
 
 
-@dataclass(frozen=True, kw_only=True, config=ConfigDict(extra="forbid"))
+@parameters
 class HetoFedBanditAsync(ClusterParameters):
     """Asynchronous collaboration inside clusters, the problem the publication leaves open.
 
@@ -53,7 +53,7 @@ class HetoFedBanditAsync(ClusterParameters):
         alarm = self.trigger(problem, problem.agents)
         return TotalAgents(self, problem, n, rng, explore=self.explore, alarm=alarm)
 
-    def server(self, problem: Problem, n: int) -> AsyncClustersServer:
+    def server(self, problem: Problem, n: int, rng: Streams) -> AsyncClustersServer:
         """A server that deals with callers only."""
         rules = self.rules(problem, self.test(problem, adaptive=False))
         return AsyncClustersServer(n, problem.dim, rules, explored=self.explore == 0)

@@ -5,20 +5,20 @@ from __future__ import annotations
 from typing import ClassVar
 
 import numpy as np
-from pydantic import ConfigDict
-from pydantic.dataclasses import dataclass
 
 from fedbandits.algorithms.clustered.agents import ASK_LEVEL, LEVEL, OWN, SHARE, IncrementAgents
 from fedbandits.algorithms.clustered.clusters import partition
 from fedbandits.algorithms.clustered.hetofedbandit import ClusterParameters
 from fedbandits.algorithms.clustered.servers import FixedClustersServer
-from fedbandits.algorithms.linear.agents import COLLECT
 from fedbandits.contract.catalogue import About, ConfigError
+from fedbandits.contract.facts import Truth
+from fedbandits.contract.parameters import parameters
 from fedbandits.contract.problem import Problem
 from fedbandits.contract.streams import Streams
+from fedbandits.models.sharing import COLLECT
 
 
-@dataclass(frozen=True, kw_only=True, config=ConfigDict(extra="forbid"))
+@parameters
 class OracleClusters(ClusterParameters):
     """HetoFedBandit without exploration or test: the server is told who is alike, the best anyone can hope for.
 
@@ -35,6 +35,7 @@ class OracleClusters(ClusterParameters):
         says=(COLLECT, OWN, SHARE, ASK_LEVEL, LEVEL),
         guarantee="that of dislinucb inside every true cluster",
         source="baseline",
+        oracle=True,
         environment="clustered-linear",
     )
 
@@ -42,11 +43,12 @@ class OracleClusters(ClusterParameters):
         """n agents that share increments."""
         return IncrementAgents(self, problem, n, rng, explore=0, alarm=self.trigger(problem, problem.agents))
 
-    def server(self, problem: Problem, n: int) -> FixedClustersServer:
+    def server(self, problem: Problem, n: int, rng: Streams) -> FixedClustersServer:
         """A server that knows the clusters."""
-        if problem.clusters is None:
+        known = problem.get(Truth)
+        if known is None:
             raise ConfigError(
                 "oracle-clusters: the environment has no clusters to tell; use one such as clustered-linear"
             )
-        clusters = partition(np.array(problem.clusters))
+        clusters = partition(np.array(known.clusters))
         return FixedClustersServer(n, problem.dim, self.rules(problem, test=None), clusters)

@@ -11,10 +11,10 @@ import numpy as np
 from fedbandits.algorithms.clustered.agents import ALARM, ASK_LEVEL, REPORT, SHARE, TOTAL
 from fedbandits.algorithms.clustered.clusters import clusters_of
 from fedbandits.algorithms.clustered.homogeneity import HomogeneityTest
-from fedbandits.algorithms.linear.agents import COLLECT, told
 from fedbandits.contract.arrays import BoolArray, FloatArray, IntArray, State, shown_to
 from fedbandits.contract.messages import Conversation, Message
-from fedbandits.contract.state import Stateful
+from fedbandits.contract.server import Server
+from fedbandits.models.sharing import COLLECT, told
 from fedbandits.models.statistics import Statistics
 
 _NOBODY = np.empty(0, dtype=np.int64)
@@ -36,7 +36,7 @@ class Rules:
     counted: bool
 
 
-class ClusterServer(Stateful):
+class ClusterServer(Server):
     """What servers of clusters have in common.
 
     `clusters` (m, n) says who belongs to which, `queue` (q,) holds indices of clusters that wait, `graph` (n, n) which

@@ -11,56 +11,40 @@ from fedbandits.algorithms.generalized.parameters import Constants, GLMParameter
 from fedbandits.algorithms.generalized.widths import global_part, local_part, offline
 from fedbandits.contract.arrays import BoolArray, FloatArray, IntArray, check_arms, check_feedback, decided
 from fedbandits.contract.messages import Message
+from fedbandits.contract.population import Population
 from fedbandits.contract.problem import Problem
-from fedbandits.contract.state import Stateful
-from fedbandits.contract.wire import Field, Utterance, WireError, matrix, vector
+from fedbandits.contract.wire import Bound, Utterance, WireError, matrix, vector
 from fedbandits.linalg import kernels
 from fedbandits.linalg.links import means
 from fedbandits.linalg.projection import project_to_ball
+from fedbandits.models.limits import arm_square
+from fedbandits.models.objectives import ASK_CURVATURE, ASK_GRADIENT, CURVATURE, GRADIENT, evaluated
 from fedbandits.models.observations import Observations
+from fedbandits.models.optimistic import OptimisticAgents
 from fedbandits.models.ridge import RidgeModels, solve
+from fedbandits.models.sharing import COLLECT, counting
 from fedbandits.models.statistics import Statistics
 from fedbandits.models.triggers import Trigger
 
-COLLECT = Utterance("collect", "down")
-"""The server's signal: send me the gram matrix of what is new."""
-NEW = Utterance("new", "up", (matrix("gram"), Field("count")))
-ASK_GRADIENT = Utterance("gradient", "down", (vector("theta"),))
-GRADIENT = Utterance("gradient", "up", (vector("gradient"),))
-"""Gradient of the agent's loss at theta, over all it had observed when it was last collected from."""
-ASK_CURVATURE = Utterance("curvature", "down", (vector("theta"),))
-CURVATURE = Utterance("curvature", "up", (Field("loss"), vector("gradient"), matrix("hessian")))
-"""Loss, gradient and Hessian of the agent's loss at theta."""
-MODEL = Utterance("model", "down", (matrix("gram"), vector("theta"), Field("count")))
+GRAM = matrix("gram", adds="increment", pooled=True, bound=Bound(arm_square))
+"""The gram matrix of what is new."""
+NEW = Utterance("new", "up", (GRAM, counting(adds="increment", pooled=True, optional=False)))
+MODEL = Utterance("model", "down", (matrix("gram", adds="total"), vector("theta"), counting(optional=False)))
 """The result of a global update: all observations' gram matrix and number, and the minimiser."""
 
 BY_GRADIENTS = (COLLECT, NEW, ASK_GRADIENT, GRADIENT, MODEL)
 BY_CURVATURES = (COLLECT, NEW, ASK_CURVATURE, CURVATURE, MODEL)
 
 
-class GLMAgents(Stateful):
-    """What the family's agents have in common: raw data that stays, a trigger, and answers to an optimiser.
+class GlobalUpdates(Population):
+    """What the family's agents have in common: raw data that stays, and answers to an optimiser.
 
     A global update is about what was observed before it began (`Observations.given`): an agent that goes on observing
     during one answers as if it had not, and what it has observed meanwhile counts as observed afterwards.
     """
 
-    keeps: ClassVar[tuple[str, ...]] = ("data",)
-
-    def __init__(self, constants: Constants, problem: Problem, n: int, trigger: Trigger) -> None:
-        self._s = constants
-        self._problem = problem
-        self._trigger = trigger
-        self._n = n
-        self.data = Observations(n, problem.dim, problem.horizon)
-
-    def calling(self) -> BoolArray:
-        """Whose trigger has fired."""
-        return self._trigger.fired(*self._progress())
-
-    def urgency(self) -> FloatArray:
-        """How far each agent's trigger has come; see `Urgent`."""
-        return self._trigger.urgency(*self._progress())
+    data: Observations
+    _s: Constants
 
     def answer(self, request: Message) -> Message | None:
         """Hand over what is new, evaluate the loss, or take in a global update."""
@@ -68,20 +52,13 @@ class GLMAgents(Stateful):
         if request.kind == COLLECT.kind:
             self.data.give(who)
             return Message(NEW.kind, who, self._hand_over(who))
-        if request.kind == ASK_GRADIENT.kind:
-            found = self.data.gradients(self._s.link, who, request.arrays["theta"], given=True)
-            return Message(GRADIENT.kind, who, {"gradient": found})
-        if request.kind == ASK_CURVATURE.kind:
-            loss, gradient, hessian = self.data.curvatures(self._s.link, who, request.arrays["theta"], given=True)
-            return Message(CURVATURE.kind, who, {"loss": loss, "gradient": gradient, "hessian": hessian})
-        if request.kind != MODEL.kind:
+        if request.kind == MODEL.kind:
+            self._take_in(who, request.arrays["gram"], request.arrays["theta"], request.arrays["count"])
+            return None
+        reply = evaluated(self.data, self._s.link, request)
+        if reply is None:
             raise WireError(f"generalized linear agents do not understand {request.kind!r}")
-        self._take_in(who, request.arrays["gram"], request.arrays["theta"], request.arrays["count"])
-        return None
-
-    def _progress(self) -> tuple[FloatArray, FloatArray]:
-        """Observations since the last update (n,), and by how much the log-determinant has grown since (n,)."""
-        raise NotImplementedError
+        return reply
 
     def _hand_over(self, who: IntArray) -> dict[str, FloatArray]:
         raise NotImplementedError
@@ -90,7 +67,7 @@ class GLMAgents(Stateful):
         raise NotImplementedError
 
 
-class NewtonAgents(GLMAgents):
+class NewtonAgents(GlobalUpdates, OptimisticAgents):
     """Agents that take online Newton steps between global updates.
 
     `models` is the ridge regression of predictions <x, theta> on x: lemma 2's centre A^-1 b, with A = (lambda/c) I +
@@ -98,27 +75,21 @@ class NewtonAgents(GLMAgents):
     the bound B_2 on the local steps, `beta` (n,) the global part of the width.
     """
 
-    keeps: ClassVar[tuple[str, ...]] = ("data", "models", "theta", "squares", "regret", "beta")
+    keeps: ClassVar[tuple[str, ...]] = ("data", *OptimisticAgents.keeps, "theta", "squares", "regret", "beta")
 
-    def __init__(self, parameters: GLMParameters, problem: Problem, n: int, trigger: Trigger) -> None:
-        s = parameters.constants(problem)
-        super().__init__(s, problem, n, trigger)
+    def __init__(self, parameters: GLMParameters, problem: Problem, n: int, trigger: Trigger | None = None) -> None:
+        self._s = s = parameters.constants(problem)
+        super().__init__(RidgeModels(n, problem.dim, self._ridge(s)), trigger=trigger)
         self._parameters = parameters
-        self.models = RidgeModels(n, problem.dim, self._ridge(s))
+        self.data = Observations(n, problem.dim, problem.horizon)
         self.theta = np.zeros((n, problem.dim))
         self.squares = np.zeros(n)
         self.regret = np.full(n, self._first_regret(s))
         self.beta = np.zeros(n)
 
-    def choose(self, who: IntArray, arms: FloatArray) -> IntArray:
-        """The optimistic arm of each agent in `who`."""
-        models = self.models
-        check_arms(who, arms, len(models), models.dim)
-        return decided(who, models.choose(who, arms, self.width(who)))
-
     def learn(self, who: IntArray, arms: FloatArray, picks: IntArray, rewards: FloatArray) -> None:
         """One observation per agent in `who`, and one online Newton step."""
-        check_feedback(who, arms, picks, rewards, len(self.models), self.models.dim)
+        check_feedback(who, arms, picks, rewards, self._n, self.models.dim)
         self._step(who, self.data.add(who, arms, picks, rewards), rewards)
 
     def _step(self, who: IntArray, x: FloatArray, rewards: FloatArray) -> None:
@@ -145,10 +116,6 @@ class NewtonAgents(GLMAgents):
         squared = beta + models.ridge * self._s.S**2 - residual
         return np.asarray(parameters.scale * np.sqrt(np.maximum(squared, 0.0)))
 
-    def ellipsoids(self) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """What each agent believes; see `Confident`."""
-        return self.models.theta, self.models.matrices(), self.width(np.arange(len(self.models)))
-
     def _inside(self, who: IntArray, point: FloatArray) -> FloatArray:
         """Project onto the ball of radius S in the norm of A."""
         far = np.flatnonzero(np.einsum("wd,wd->w", point, point) > self._s.S**2)
@@ -166,9 +133,6 @@ class NewtonAgents(GLMAgents):
 
     def _beta(self, who: IntArray) -> FloatArray:
         return self.beta[who] + local_part(self._s, self.regret[who])
-
-    def _progress(self) -> tuple[FloatArray, FloatArray]:
-        return self.models.fresh.count, self.models.growth
 
     def _hand_over(self, who: IntArray) -> dict[str, FloatArray]:
         fresh = self.models.fresh
@@ -192,7 +156,7 @@ class NewtonAgents(GLMAgents):
             self._step(late, x, rewards)
 
 
-class CentredAgents(GLMAgents):
+class CentredAgents(GlobalUpdates):
     """Agents that act on the last global update alone: argmax <theta, x> + width ||x||_{A^-1}.
 
     `inverse` (n, d, d) and `theta` (n, d) are as downloaded, `known` (n,) counts the observations inside; `fresh`
@@ -211,9 +175,12 @@ class CentredAgents(GLMAgents):
         ridge: float,
         width: Callable[[FloatArray], FloatArray],
     ) -> None:
-        super().__init__(constants, problem, n, trigger)
+        super().__init__(n)
+        self._s = constants
+        self._trigger = trigger
         self._ridge = ridge
         self._width = width
+        self.data = Observations(n, problem.dim, problem.horizon)
         self.inverse = np.tile(np.eye(problem.dim) / ridge, (n, 1, 1))
         self.theta = np.zeros((n, problem.dim))
         self.known = np.zeros(n)
@@ -231,8 +198,13 @@ class CentredAgents(GLMAgents):
         x = self.data.add(who, arms, picks, rewards)
         kernels.accumulate(self.fresh.gram, self.fresh.moment, self.fresh.count, who, x, rewards)
 
-    def _progress(self) -> tuple[FloatArray, FloatArray]:
-        return self.fresh.count, np.zeros(self._n)
+    def calling(self) -> BoolArray:
+        """Whose trigger has fired."""
+        return self._trigger.fired(self.fresh.count, np.zeros(self._n))
+
+    def urgency(self) -> FloatArray | None:
+        """How far each agent's trigger has come; see `Population`."""
+        return self._trigger.urgency(self.fresh.count, np.zeros(self._n))
 
     def _hand_over(self, who: IntArray) -> dict[str, FloatArray]:
         new = {"gram": self.fresh.gram[who], "count": self.fresh.count[who]}

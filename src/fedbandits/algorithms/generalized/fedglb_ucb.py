@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import Annotated, ClassVar, Literal
 
 import numpy as np
-from pydantic import ConfigDict, Field
-from pydantic.dataclasses import dataclass
+from pydantic import Field
 
 from fedbandits.algorithms.generalized.agents import BY_CURVATURES, BY_GRADIENTS, CentredAgents, NewtonAgents
 from fedbandits.algorithms.generalized.parameters import GLMParameters
@@ -14,15 +13,17 @@ from fedbandits.algorithms.generalized.servers import GlobalUpdateServer, Minimi
 from fedbandits.algorithms.generalized.widths import offline
 from fedbandits.contract.arrays import FloatArray
 from fedbandits.contract.catalogue import About
+from fedbandits.contract.parameters import parameters
 from fedbandits.contract.problem import Problem
 from fedbandits.contract.streams import Streams
 from fedbandits.models.minimisers import Momentum, accelerated, newton
-from fedbandits.models.triggers import Trigger
+from fedbandits.models.objectives import Objective
+from fedbandits.models.triggers import Trigger, both, observed
 
 _SOURCE = "Li & Wang, Communication Efficient Federated Learning for Generalized Linear Bandits, NeurIPS 2022"
 
 
-@dataclass(frozen=True, kw_only=True, config=ConfigDict(extra="forbid"))
+@parameters
 class Descending(GLMParameters):
     """Global updates by accelerated gradient descent, from the last minimiser, certified to 1/m^2 for m observations.
 
@@ -33,14 +34,14 @@ class Descending(GLMParameters):
     momentum: Momentum = "fista"
     cap: Annotated[int, Field(ge=1)] | None = None
 
-    def server(self, problem: Problem, n: int) -> GlobalUpdateServer:
+    def server(self, problem: Problem, n: int, rng: Streams) -> GlobalUpdateServer:
         """A server that descends."""
         s = self.constants(problem)
 
-        def descend(server: GlobalUpdateServer, m: int) -> Minimisation:
+        def descend(objective: Objective, start: FloatArray, m: int) -> Minimisation:
             return accelerated(
-                server.gradient,
-                server.theta.copy(),
+                objective,
+                start,
                 smooth=s.k * s.reach**2 + s.ridge / m,
                 strong=s.ridge / m,
                 tolerance=certified(s.ridge, m),
@@ -56,7 +57,7 @@ def certified(ridge: float, m: int) -> float:
     return float(np.sqrt(2 * ridge / m**3))
 
 
-@dataclass(frozen=True, kw_only=True, config=ConfigDict(extra="forbid"))
+@parameters
 class EventTriggered(GLMParameters):
     """Updates when an agent has learned enough: D, or ``"theory"`` for T/(n d log(nT))."""
 
@@ -69,10 +70,10 @@ class EventTriggered(GLMParameters):
             threshold = horizon / (n * problem.dim * np.log(max(n * horizon, 2)))
         else:
             threshold = float(self.threshold)
-        return Trigger(lambda count, growth: count * growth, threshold)
+        return Trigger(both, threshold)
 
 
-@dataclass(frozen=True, kw_only=True, config=ConfigDict(extra="forbid"))
+@parameters
 class Scheduled(GLMParameters):
     """`updates` global updates (B), evenly spread, counted in own turns: an agent calls after T/B of them.
 
@@ -84,10 +85,10 @@ class Scheduled(GLMParameters):
 
     def trigger(self, problem: Problem) -> Trigger:
         """Who calls: whoever has had T/B turns since the last update."""
-        return Trigger(lambda count, growth: count, max(1.0, problem.horizon / self.updates))
+        return Trigger(observed, max(1.0, problem.horizon / self.updates))
 
 
-@dataclass(frozen=True, kw_only=True, config=ConfigDict(extra="forbid"))
+@parameters
 class FedGLBUCB(EventTriggered, Descending):
     """Federated generalized linear UCB (Li & Wang, NeurIPS 2022).
 
@@ -124,7 +125,7 @@ class FedGLBUCB(EventTriggered, Descending):
         return NewtonAgents(self, problem, n, self.trigger(problem))
 
 
-@dataclass(frozen=True, kw_only=True, config=ConfigDict(extra="forbid"))
+@parameters
 class FedGLBUCB2(Scheduled, Descending):
     """FedGLB-UCB_2: as FedGLB-UCB, but global updates follow a schedule (Li & Wang, appendix E)."""
 
@@ -134,6 +135,7 @@ class FedGLBUCB2(Scheduled, Descending):
         topology="star",
         talks="everybody optimises together B times",
         says=BY_GRADIENTS,
+        calls="scheduled",
         guarantee="regret O(d sqrt(nT) log(nT) sqrt(log T)) for B = d^2 n log(nT), theory width",
         source=_SOURCE,
         waits=True,
@@ -145,7 +147,7 @@ class FedGLBUCB2(Scheduled, Descending):
         return NewtonAgents(self, problem, n, self.trigger(problem))
 
 
-@dataclass(frozen=True, kw_only=True, config=ConfigDict(extra="forbid"))
+@parameters
 class FedGLBUCB1(Scheduled, Descending):
     """FedGLB-UCB_1: global updates by a schedule and none in between (Li & Wang, appendix E).
 
@@ -158,6 +160,7 @@ class FedGLBUCB1(Scheduled, Descending):
         topology="star",
         talks="everybody optimises together B times; nothing is learned in between",
         says=BY_GRADIENTS,
+        calls="scheduled",
         guarantee="regret O(d sqrt(nT) log(nT)), O(n^2 T log(nT)) messages for B = sqrt(nT), theory width",
         source=_SOURCE,
         waits=True,
@@ -174,7 +177,7 @@ class FedGLBUCB1(Scheduled, Descending):
         return CentredAgents(s, problem, n, self.trigger(problem), ridge=s.ridge / s.c, width=width)
 
 
-@dataclass(frozen=True, kw_only=True, config=ConfigDict(extra="forbid"))
+@parameters
 class FedGLBNewton(EventTriggered):
     """FedGLB-UCB with global updates by Newton's method: a handful of round trips instead of hundreds.
 
@@ -204,7 +207,7 @@ class FedGLBNewton(EventTriggered):
         """n agents that take online Newton steps."""
         return NewtonAgents(self, problem, n, self.trigger(problem))
 
-    def server(self, problem: Problem, n: int) -> GlobalUpdateServer:
+    def server(self, problem: Problem, n: int, rng: Streams) -> GlobalUpdateServer:
         """A server that takes Newton steps."""
         return newton_server(self, problem, n, self.cap)
 
@@ -212,7 +215,7 @@ class FedGLBNewton(EventTriggered):
 def newton_server(parameters: GLMParameters, problem: Problem, n: int, cap: int) -> GlobalUpdateServer:
     """A server that minimises by Newton's method, certified to 1/m^2."""
 
-    def climb(server: GlobalUpdateServer, m: int) -> Minimisation:
-        return newton(server.curvature, server.theta.copy(), tolerance=certified(parameters.ridge, m), cap=cap)
+    def climb(objective: Objective, start: FloatArray, m: int) -> Minimisation:
+        return newton(objective, start, tolerance=certified(parameters.ridge, m), cap=cap)
 
     return GlobalUpdateServer(n, problem.dim, parameters.ridge, climb)

@@ -5,37 +5,46 @@ from __future__ import annotations
 from typing import ClassVar
 
 import numpy as np
-from pydantic import ConfigDict
-from pydantic.dataclasses import dataclass
 
-from fedbandits.algorithms.generalized.agents import COLLECT
+from fedbandits.algorithms.generalized.agents import GRAM
 from fedbandits.algorithms.generalized.fedglb_ucb import Scheduled
 from fedbandits.algorithms.generalized.parameters import Constants
 from fedbandits.algorithms.generalized.widths import local_part
-from fedbandits.contract.arrays import BoolArray, FloatArray, IntArray, check_arms, check_feedback, decided, shown_to
+from fedbandits.contract.arrays import FloatArray, IntArray, check_feedback, shown_to
 from fedbandits.contract.catalogue import About
 from fedbandits.contract.messages import Conversation, Message
+from fedbandits.contract.parameters import parameters
 from fedbandits.contract.problem import Problem
-from fedbandits.contract.state import Stateful
+from fedbandits.contract.server import Server
 from fedbandits.contract.streams import Streams
-from fedbandits.contract.wire import Field, Utterance, WireError, matrix, vector
+from fedbandits.contract.wire import Bound, Utterance, WireError, WireField, matrix, vector
 from fedbandits.linalg import kernels
 from fedbandits.linalg.links import means
 from fedbandits.linalg.projection import project_to_ball
+from fedbandits.models.limits import slope
 from fedbandits.models.observations import Observations
+from fedbandits.models.optimistic import OptimisticAgents
 from fedbandits.models.ridge import RidgeModels, solve
+from fedbandits.models.sharing import COLLECT
 
-EPOCH = Utterance("epoch", "up", (matrix("gram"), vector("gradient")))
+EPOCH = Utterance("epoch", "up", (GRAM, vector("gradient", adds="increment", pooled=True, bound=Bound(slope))))
 """What an agent observed since the last update: gram matrix, and gradient of its loss at the last common estimate."""
 ONLINE = Utterance(
     "online",
     "down",
-    (matrix("gram"), vector("moment"), matrix("newton"), vector("theta"), Field("regret"), Field("squares")),
+    (
+        matrix("gram", adds="total"),
+        vector("moment", adds="total"),
+        matrix("newton", adds="total"),
+        vector("theta"),
+        WireField("regret"),
+        WireField("squares"),
+    ),
 )
 """The common state after a global online Newton step."""
 
 
-@dataclass(frozen=True, kw_only=True, config=ConfigDict(extra="forbid"))
+@parameters
 class FedGLBUCB3(Scheduled):
     """FedGLB-UCB_3: online Newton steps for local and global updates (Li & Wang, appendix E).
 
@@ -56,6 +65,7 @@ class FedGLBUCB3(Scheduled):
         topology="star",
         talks="everybody, B times, one round each",
         says=(COLLECT, EPOCH, ONLINE),
+        calls="scheduled",
         guarantee="regret O(d (nT)^(3/4) log(nT)), O(n^1.5 sqrt(T)) messages for B = sqrt(nT), theory width",
         source="Li & Wang, NeurIPS 2022, appendix E",
         environment="logistic",
@@ -65,7 +75,7 @@ class FedGLBUCB3(Scheduled):
         """n agents with two matrices each."""
         return OnlineNewtonAgents(self, problem, n)
 
-    def server(self, problem: Problem, n: int) -> OnlineNewtonServer:
+    def server(self, problem: Problem, n: int, rng: Streams) -> OnlineNewtonServer:
         """A server that takes the global steps."""
         return OnlineNewtonServer(self, problem, n)
 
@@ -77,14 +87,14 @@ class FedGLBUCB3(Scheduled):
         return float(0.5 * min(1 / (4 * s.S * slope), s.c / (slope**2 * batch)))
 
 
-class OnlineNewtonAgents(Stateful):
+class OnlineNewtonAgents(OptimisticAgents):
     """`models` is the regression of predictions on arms (V, b); `newton` (n, d, d) is A without its ridge, `inverse`
     its inverse; `last` (n, d) is the last common estimate.
     """
 
     keeps: ClassVar[tuple[str, ...]] = (
         "data",
-        "models",
+        *OptimisticAgents.keeps,
         "newton",
         "inverse",
         "theta",
@@ -95,23 +105,17 @@ class OnlineNewtonAgents(Stateful):
 
     def __init__(self, parameters: FedGLBUCB3, problem: Problem, n: int) -> None:
         dim = problem.dim
-        self._parameters = parameters
         self._s = s = parameters.constants(problem)
+        super().__init__(RidgeModels(n, dim, s.ridge), trigger=parameters.trigger(problem))
+        self._parameters = parameters
         self._rate = parameters.rate(problem)
-        self._trigger = parameters.trigger(problem)
         self.data = Observations(n, dim, problem.horizon)
-        self.models = RidgeModels(n, dim, s.ridge)
         self.newton = np.zeros((n, dim, dim))
         self.inverse = np.tile(np.eye(dim) / s.ridge, (n, 1, 1))
         self.theta = np.zeros((n, dim))
         self.last = np.zeros((n, dim))
         self.regret = np.full(n, first_regret(s, self._rate))
         self.squares = np.zeros(n)
-
-    def choose(self, who: IntArray, arms: FloatArray) -> IntArray:
-        """The optimistic arm of each agent in `who`."""
-        check_arms(who, arms, *self.theta.shape)
-        return decided(who, self.models.choose(who, arms, self.width(who)))
 
     def learn(self, who: IntArray, arms: FloatArray, picks: IntArray, rewards: FloatArray) -> None:
         """One observation per agent in `who`, and one online Newton step."""
@@ -145,14 +149,6 @@ class OnlineNewtonAgents(Stateful):
         beta = np.where(knows, local_part(s, self.regret[who]), 0.0)
         return np.asarray(parameters.scale * np.sqrt(np.maximum(beta + s.ridge * s.S**2 - residual, 0.0)))
 
-    def calling(self) -> BoolArray:
-        """Who has had its share of turns since the last update."""
-        return self._trigger.fired(self.models.fresh.count, self.models.growth)
-
-    def urgency(self) -> FloatArray:
-        """How far each agent's trigger has come; see `Urgent`."""
-        return self._trigger.urgency(self.models.fresh.count, self.models.growth)
-
     def answer(self, request: Message) -> Message | None:
         """Hand over the epoch, or take in the common state."""
         who, models = request.who, self.models
@@ -175,7 +171,7 @@ class OnlineNewtonAgents(Stateful):
         return None
 
 
-class OnlineNewtonServer(Stateful):
+class OnlineNewtonServer(Server):
     """The common state, all with a leading axis of 1."""
 
     keeps: ClassVar[tuple[str, ...]] = ("gram", "moment", "newton", "theta", "regret", "squares")

@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-import math
 from typing import ClassVar
-
-from pydantic import ConfigDict
-from pydantic.dataclasses import dataclass
 
 from fedbandits.algorithms.generalized.agents import NewtonAgents
 from fedbandits.algorithms.generalized.parameters import Constants, GLMParameters
 from fedbandits.algorithms.generalized.widths import online
 from fedbandits.contract.arrays import FloatArray, IntArray
 from fedbandits.contract.catalogue import About
+from fedbandits.contract.parameters import parameters
 from fedbandits.contract.problem import Problem
 from fedbandits.contract.streams import Streams
-from fedbandits.models.triggers import Trigger
 
 
-@dataclass(frozen=True, kw_only=True, config=ConfigDict(extra="forbid"))
+@parameters
 class NOnsGLM(GLMParameters):
     """GLOC with online Newton steps (Jun, Bhargava, Nowak & Willett, NeurIPS 2017) by every agent alone.
 
@@ -35,6 +31,7 @@ class NOnsGLM(GLMParameters):
         topology="alone",
         talks="never",
         says=(),
+        calls="never",
         guarantee="regret O(d sqrt(T) log T) per agent (theory width)",
         source="Jun, Bhargava, Nowak & Willett, NeurIPS 2017",
         environment="logistic",
@@ -42,9 +39,9 @@ class NOnsGLM(GLMParameters):
 
     def agents(self, problem: Problem, n: int, rng: Streams) -> OnlineAgents:
         """n agents that never call."""
-        return OnlineAgents(self, problem, n, Trigger(lambda count, growth: count, math.inf))
+        return OnlineAgents(self, problem, n)
 
-    def server(self, problem: Problem, n: int) -> None:
+    def server(self, problem: Problem, n: int, rng: Streams) -> None:
         """Nobody to talk to."""
 
 

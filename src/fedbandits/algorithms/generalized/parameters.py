@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass as plain_dataclass
+from dataclasses import dataclass
 from typing import Annotated, Literal
 
-from pydantic import ConfigDict, Field
-from pydantic.dataclasses import dataclass
+from pydantic import Field
 
+from fedbandits.contract.facts import Link, Noise, Norms
+from fedbandits.contract.parameters import parameters
 from fedbandits.contract.problem import Problem
-from fedbandits.linalg.links import Link, LinkName
+from fedbandits.linalg.links import LinkName, MeanFunction
 
 Width = Annotated[float, Field(ge=0, allow_inf_nan=False)] | Literal["theory"]
 
 
-@dataclass(frozen=True, kw_only=True, config=ConfigDict(extra="forbid"))
+@parameters
 class GLMParameters:
     """What all algorithms of the family take: ridge lambda, confidence delta, link and width.
 
@@ -30,26 +31,27 @@ class GLMParameters:
 
     def constants(self, problem: Problem) -> Constants:
         """The constants of the analysis for `problem`."""
-        link = Link(self.link or problem.link, problem.bound * problem.arm_norm)
+        norms = problem.get(Norms, Norms())
+        link = MeanFunction(self.link or problem.get(Link, Link()).function, norms.parameter * norms.arms)
         return Constants(
             link=link,
             c=link.flattest,
             k=link.steepest,
-            R=problem.noise,
-            S=problem.bound,
+            R=problem.get(Noise, Noise()).sigma,
+            S=norms.parameter,
             ridge=self.ridge,
             delta=self.delta,
             d=problem.dim,
             N=problem.agents,
-            reach=problem.arm_norm,
+            reach=norms.arms,
         )
 
 
-@plain_dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True)
 class Constants:
     """Symbols as in the publication: c and k bound the slope of mu, R the noise, S the parameter's norm."""
 
-    link: Link
+    link: MeanFunction
     c: float
     k: float
     R: float

@@ -7,22 +7,20 @@ from typing import ClassVar
 
 import numpy as np
 
-from fedbandits.algorithms.generalized.agents import ASK_CURVATURE, ASK_GRADIENT, COLLECT, MODEL
+from fedbandits.algorithms.generalized.agents import MODEL
 from fedbandits.contract.arrays import FloatArray, IntArray, shown_to
 from fedbandits.contract.messages import Conversation, Message
-from fedbandits.contract.state import Stateful
+from fedbandits.contract.server import Server
 from fedbandits.models.minimisers import Minimum
+from fedbandits.models.objectives import Objective, PooledObjective, SomebodyIsAwayError
+from fedbandits.models.sharing import COLLECT
 
 Minimisation = Generator[Message, Message, Minimum]
-Method = Callable[["GlobalUpdateServer", int], Minimisation]
-"""How to minimise over m observations: a conversation that asks the server's `gradient` or `curvature`."""
+Method = Callable[[Objective, FloatArray, int], Minimisation]
+"""How to minimise an objective over m observations from a point (d,) on: a conversation; see `models.minimisers`."""
 
 
-class _SomebodyIsAwayError(Exception):
-    """A global update needs everybody."""
-
-
-class GlobalUpdateServer(Stateful):
+class GlobalUpdateServer(Server):
     """`gram` (1, d, d) and `count` of all observations handed over, and `theta` (d,), the last minimiser.
 
     An update needs everybody: while somebody cannot be reached it is given up, nothing that was handed over is lost,
@@ -53,8 +51,9 @@ class GlobalUpdateServer(Stateful):
         if len(new.who) < len(self._everybody):
             return
         try:
-            found = yield from self._method(self, int(self.count[0]))
-        except _SomebodyIsAwayError:
+            objective = PooledObjective(self._everybody, self.count[0], self._ridge)
+            found = yield from self._method(objective, self.theta.copy(), int(self.count[0]))
+        except SomebodyIsAwayError:
             return
         self.theta[:] = found.theta
         self.rounds += found.rounds
@@ -65,25 +64,3 @@ class GlobalUpdateServer(Stateful):
             self._everybody,
             shown_to(len(self._everybody), told),
         )
-
-    def gradient(self, theta: FloatArray) -> Generator[Message, Message, FloatArray]:
-        """Gradient (d,) of the objective at theta."""
-        reply = yield self._asking(ASK_GRADIENT.kind, theta)
-        self._all_of(reply)
-        return np.asarray((reply.arrays["gradient"].sum(axis=0) + self._ridge * theta) / self.count[0])
-
-    def curvature(self, theta: FloatArray) -> Generator[Message, Message, tuple[float, FloatArray, FloatArray]]:
-        """Value, gradient (d,) and Hessian (d, d) of the objective at theta."""
-        reply = yield self._asking(ASK_CURVATURE.kind, theta)
-        self._all_of(reply)
-        m, total = self.count[0], {name: array.sum(axis=0) for name, array in reply.arrays.items()}
-        value = float(total["loss"] + self._ridge / 2 * theta @ theta) / m
-        hessian = (total["hessian"] + self._ridge * np.eye(len(theta))) / m
-        return value, np.asarray((total["gradient"] + self._ridge * theta) / m), np.asarray(hessian)
-
-    def _asking(self, kind: str, theta: FloatArray) -> Message:
-        return Message(kind, self._everybody, shown_to(len(self._everybody), {"theta": theta[None]}))
-
-    def _all_of(self, reply: Message) -> None:
-        if len(reply.who) < len(self._everybody):
-            raise _SomebodyIsAwayError

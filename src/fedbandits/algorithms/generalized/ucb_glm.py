@@ -5,10 +5,8 @@ from __future__ import annotations
 from typing import Annotated, ClassVar
 
 import numpy as np
-from pydantic import ConfigDict, Field
-from pydantic.dataclasses import dataclass
+from pydantic import Field
 
-from fedbandits.algorithms.alone import LoneAgents
 from fedbandits.algorithms.generalized.agents import BY_CURVATURES, CentredAgents
 from fedbandits.algorithms.generalized.fedglb_ucb import newton_server
 from fedbandits.algorithms.generalized.parameters import GLMParameters
@@ -16,17 +14,19 @@ from fedbandits.algorithms.generalized.servers import GlobalUpdateServer
 from fedbandits.algorithms.generalized.widths import ucb_glm
 from fedbandits.contract.arrays import FloatArray, IntArray, check_arms, check_feedback, decided
 from fedbandits.contract.catalogue import About
+from fedbandits.contract.parameters import parameters
+from fedbandits.contract.population import Population
 from fedbandits.contract.problem import Problem
 from fedbandits.contract.streams import Streams
 from fedbandits.linalg import kernels
 from fedbandits.models.observations import Observations
 from fedbandits.models.ridge import RidgeModels
-from fedbandits.models.triggers import Trigger
+from fedbandits.models.triggers import ALWAYS
 
 _SOURCE = "Li, Lu & Zhou, ICML 2017"
 
 
-@dataclass(frozen=True, kw_only=True, config=ConfigDict(extra="forbid"))
+@parameters
 class UCBGLMParameters(GLMParameters):
     """argmax <theta, x> + alpha ||x||_{V^-1}, theta the ridge-penalised maximum-likelihood estimate,
     V = lambda I + sum x x^T, alpha = (R/c) sqrt((d/2) log(1 + 2T/d) + log(1/delta)).
@@ -44,7 +44,7 @@ class UCBGLMParameters(GLMParameters):
         return self.scale * ucb_glm(self.constants(problem), problem.horizon)
 
 
-@dataclass(frozen=True, kw_only=True, config=ConfigDict(extra="forbid"))
+@parameters
 class OneUCBGLM(UCBGLMParameters):
     """UCB-GLM on everybody's observations, refitted after every step: the best a federation can hope for.
 
@@ -60,6 +60,7 @@ class OneUCBGLM(UCBGLMParameters):
         topology="star",
         talks="everybody optimises together after every step",
         says=BY_CURVATURES,
+        calls="scheduled",
         guarantee="regret O(d sqrt(nT) log(nT)) of UCB-GLM on all observations",
         source=_SOURCE,
         waits=True,
@@ -73,17 +74,17 @@ class OneUCBGLM(UCBGLMParameters):
             self.constants(problem),
             problem,
             n,
-            Trigger(lambda count, growth: count, 1.0),
+            ALWAYS,
             ridge=self.ridge,
             width=lambda count: np.full(len(count), alpha),
         )
 
-    def server(self, problem: Problem, n: int) -> GlobalUpdateServer:
+    def server(self, problem: Problem, n: int, rng: Streams) -> GlobalUpdateServer:
         """A server that refits by Newton's method."""
         return newton_server(self, problem, n, self.iterations)
 
 
-@dataclass(frozen=True, kw_only=True, config=ConfigDict(extra="forbid"))
+@parameters
 class NUCBGLM(UCBGLMParameters):
     """UCB-GLM by every agent alone, refitted after each of its observations by Newton's method.
 
@@ -96,6 +97,7 @@ class NUCBGLM(UCBGLMParameters):
         topology="alone",
         talks="never",
         says=(),
+        calls="never",
         guarantee="regret O(d sqrt(T) log T) per agent (theory width)",
         source=_SOURCE,
         environment="logistic",
@@ -105,11 +107,11 @@ class NUCBGLM(UCBGLMParameters):
         """n agents that refit alone."""
         return RefittingAgents(self, problem, n)
 
-    def server(self, problem: Problem, n: int) -> None:
+    def server(self, problem: Problem, n: int, rng: Streams) -> None:
         """Nobody to talk to."""
 
 
-class RefittingAgents(LoneAgents):
+class RefittingAgents(Population):
     """`models` keeps V^-1; its own regression is not used, `theta` (n, d) is the maximum-likelihood estimate."""
 
     keeps: ClassVar[tuple[str, ...]] = ("data", "models", "theta")

@@ -5,30 +5,37 @@ from __future__ import annotations
 from typing import Annotated, ClassVar
 
 import numpy as np
-from pydantic import ConfigDict, Field
-from pydantic.dataclasses import dataclass
+from pydantic import Field
 
-from fedbandits.algorithms.linear.agents import COLLECT, FRESH, NEWS, LinearParameters, LinUCBAgents, told
-from fedbandits.contract.arrays import BoolArray, FloatArray, IntArray
+from fedbandits.algorithms.linear.parameters import LinearParameters
+from fedbandits.contract.arrays import IntArray
 from fedbandits.contract.catalogue import About
 from fedbandits.contract.messages import Conversation, Message
+from fedbandits.contract.parameters import parameters
 from fedbandits.contract.problem import Problem
-from fedbandits.contract.state import Stateful
+from fedbandits.contract.server import Server
 from fedbandits.contract.streams import Streams
 from fedbandits.linalg import kernels
+from fedbandits.models.optimistic import OptimisticAgents
+from fedbandits.models.sharing import COLLECT, FRESH, NEWS, told
 from fedbandits.models.statistics import Statistics
-from fedbandits.models.triggers import urgencies
+from fedbandits.models.triggers import Trigger, grown
 
 
-@dataclass(frozen=True, kw_only=True, config=ConfigDict(extra="forbid"))
+@parameters
 class AsyncParameters(LinearParameters):
     """The two thresholds of asynchronous uploads and downloads: 1 talks always, infinity never."""
 
     gamma_up: Annotated[float, Field(ge=1)] = 2.0
     gamma_down: Annotated[float, Field(ge=1)] = 2.0
 
+    @property
+    def upload(self) -> Trigger:
+        """Fires where what was not uploaded raises the determinant by more than gamma_up."""
+        return Trigger(grown, float(np.log(self.gamma_up)), strict=True)
 
-@dataclass(frozen=True, kw_only=True, config=ConfigDict(extra="forbid"))
+
+@parameters
 class AsyncLinUCB(AsyncParameters):
     """Asynchronous LinUCB (Li & Wang, AISTATS 2022).
 
@@ -56,32 +63,16 @@ class AsyncLinUCB(AsyncParameters):
         source="Li & Wang, AISTATS 2022",
     )
 
-    def agents(self, problem: Problem, n: int, rng: Streams) -> AsyncLinUCBAgents:
+    def agents(self, problem: Problem, n: int, rng: Streams) -> OptimisticAgents:
         """n agents with the upload trigger."""
-        return AsyncLinUCBAgents(self, problem, n)
+        return self.optimists(problem, n, self.upload)
 
-    def server(self, problem: Problem, n: int) -> AsyncServer:
+    def server(self, problem: Problem, n: int, rng: Streams) -> AsyncServer:
         """A server with the download trigger."""
         return AsyncServer(self, n, problem.dim)
 
 
-class AsyncLinUCBAgents(LinUCBAgents):
-    """LinUCB agents that call when what they have not uploaded makes the determinant grow by gamma_up."""
-
-    def __init__(self, parameters: AsyncParameters, problem: Problem, n: int) -> None:
-        super().__init__(parameters, problem, n)
-        self._threshold = np.log(parameters.gamma_up)
-
-    def calling(self) -> BoolArray:
-        """Whose fresh data raise det V by more than gamma_up."""
-        return np.asarray(self.models.growth > self._threshold)
-
-    def urgency(self) -> FloatArray:
-        """How far each agent's trigger has come; see `Urgent`."""
-        return urgencies(self.models.growth, self._threshold)
-
-
-class AsyncServer(Stateful):
+class AsyncServer(Server):
     """Pools uploads and sends each agent what it lacks, once that is enough.
 
     `known` holds A_s - dA_-j for each agent j: what of the pool it has. An upload then changes one row instead of all

@@ -5,27 +5,32 @@ from __future__ import annotations
 from typing import Annotated, ClassVar
 
 import numpy as np
-from pydantic import ConfigDict, Field
-from pydantic.dataclasses import dataclass
+from pydantic import Field
 
-from fedbandits.algorithms.linear.agents import COLLECT, told
 from fedbandits.algorithms.linear.async_linucb import AsyncParameters, AsyncServer
 from fedbandits.contract.arrays import BoolArray, FloatArray, IntArray, check_arms, check_feedback, first_highest
 from fedbandits.contract.catalogue import About, ConfigError
+from fedbandits.contract.facts import Shared
 from fedbandits.contract.messages import Message
+from fedbandits.contract.parameters import parameters
+from fedbandits.contract.population import Population
 from fedbandits.contract.problem import Problem
-from fedbandits.contract.state import Stateful
 from fedbandits.contract.streams import Streams
-from fedbandits.contract.wire import Field as WireField
-from fedbandits.contract.wire import Utterance, WireError, matrix, vector
+from fedbandits.contract.wire import Bound, Utterance, WireError, WireField, matrix, vector
 from fedbandits.linalg import kernels
+from fedbandits.models.limits import arm_square
+from fedbandits.models.optimistic import WidthRule
 from fedbandits.models.ridge import RidgeModels
-from fedbandits.models.triggers import urgencies
-
-_SHARED = (matrix("gram", "g"), vector("moment", "g"), WireField("count", optional=True))
+from fedbandits.models.sharing import COLLECT, counting, told
 
 
-@dataclass(frozen=True, kw_only=True, config=ConfigDict(extra="forbid"))
+def _shared() -> tuple[WireField, ...]:
+    """Statistics of the shared block; its moment has what the local block explains taken out of it."""
+    gram = matrix("gram", "g", adds="increment", bound=Bound(arm_square))
+    return gram, vector("moment", "g", adds="increment"), counting(adds="increment")
+
+
+@parameters
 class AsyncLinUCBAM(AsyncParameters):
     """Asynchronous LinUCB with alternating minimisation (Li & Wang, AISTATS 2022).
 
@@ -54,8 +59,8 @@ class AsyncLinUCBAM(AsyncParameters):
         talks="as async-linucb, by the shared block's determinant",
         says=(
             COLLECT,
-            Utterance("fresh", "up", _SHARED),
-            Utterance("news", "down", _SHARED),
+            Utterance("fresh", "up", _shared()),
+            Utterance("news", "down", _shared()),
         ),
         guarantee="none proved for the shipped variant",
         source="Li & Wang, AISTATS 2022",
@@ -66,7 +71,7 @@ class AsyncLinUCBAM(AsyncParameters):
         """n agents with a shared and a local block."""
         return AsyncLinUCBAMAgents(self, problem, n)
 
-    def server(self, problem: Problem, n: int) -> AsyncServer:
+    def server(self, problem: Problem, n: int, rng: Streams) -> AsyncServer:
         """AsyncLinUCB's server, for the shared block."""
         return AsyncServer(self, n, self.split(problem))
 
@@ -76,7 +81,8 @@ class AsyncLinUCBAM(AsyncParameters):
 
     def split(self, problem: Problem) -> int:
         """g, the number of shared coordinates."""
-        size = problem.shared if self.shared is None else self.shared
+        known = problem.get(Shared)
+        size = self.shared if self.shared is not None else None if known is None else known.coordinates
         if size is None or not 1 <= size < problem.dim:
             raise ConfigError(
                 f"async-linucb-am: shared: must lie in 1..{problem.dim - 1} (got {size}); set it, or use an "
@@ -85,7 +91,7 @@ class AsyncLinUCBAM(AsyncParameters):
         return size
 
 
-class AsyncLinUCBAMAgents(Stateful):
+class AsyncLinUCBAMAgents(Population):
     """Two ridge regressions for each agent, `common` and `local`, and the moments that connect them.
 
     `crossed` (n, g, l) is sum x_g x_l^T over what was not uploaded, `crossed_all` over all own observations.
@@ -95,11 +101,14 @@ class AsyncLinUCBAMAgents(Stateful):
     keeps: ClassVar[tuple[str, ...]] = ("common", "local", "crossed", "crossed_all")
 
     def __init__(self, parameters: AsyncLinUCBAM, problem: Problem, n: int) -> None:
+        super().__init__(n)
         split = parameters.split(problem)
-        self._parameters = parameters
-        self._problem = problem
+        self._alternations = parameters.alternations
+        self._counted = parameters.tells_counts
+        self._dim = problem.dim
         self._split = split
-        self._threshold = np.log(parameters.gamma_up)
+        self._trigger = parameters.upload
+        self._widths = [parameters.widths(problem, split), parameters.widths(problem, problem.dim - split)]
         self.common = RidgeModels(n, split, parameters.ridge)
         self.local = RidgeModels(n, problem.dim - split, parameters.ridge)
         self.crossed = np.zeros((n, split, problem.dim - split))
@@ -107,14 +116,14 @@ class AsyncLinUCBAMAgents(Stateful):
 
     def choose(self, who: IntArray, arms: FloatArray) -> IntArray:
         """The arm with the largest sum of both blocks' optimistic indices."""
-        check_arms(who, arms, len(self.common), self._problem.dim)
-        common = self._indices(self.common, who, arms[:, :, : self._split])
-        local = self._indices(self.local, who, arms[:, :, self._split :])
+        check_arms(who, arms, self._n, self._dim)
+        common = self._indices(self.common, self._widths[0], who, arms[:, :, : self._split])
+        local = self._indices(self.local, self._widths[1], who, arms[:, :, self._split :])
         return first_highest(who, common + local)
 
     def learn(self, who: IntArray, arms: FloatArray, picks: IntArray, rewards: FloatArray) -> None:
         """One observation per agent in `who`, then alternate between the blocks."""
-        check_feedback(who, arms, picks, rewards, len(self.common), self._problem.dim)
+        check_feedback(who, arms, picks, rewards, self._n, self._dim)
         estimate = self.common.theta[who]
         self.common.learn(who, arms[:, :, : self._split], picks, rewards)
         self.local.learn(who, arms[:, :, self._split :], picks, rewards)
@@ -126,18 +135,18 @@ class AsyncLinUCBAMAgents(Stateful):
 
     def calling(self) -> BoolArray:
         """Whose fresh data raise the shared block's determinant by more than gamma_up."""
-        return np.asarray(self.common.growth > self._threshold)
+        return self._trigger.fired(self.common.fresh.count, self.common.growth)
 
-    def urgency(self) -> FloatArray:
-        """How far each agent's trigger has come; see `Urgent`."""
-        return urgencies(self.common.growth, self._threshold)
+    def urgency(self) -> FloatArray | None:
+        """How far each agent's trigger has come; see `Population`."""
+        return self._trigger.urgency(self.common.fresh.count, self.common.growth)
 
     def answer(self, request: Message) -> Message | None:
         """Hand over the shared block's news, or take in others'."""
         who, common = request.who, self.common
         if request.kind == COLLECT.kind:
             common.fresh.moment[who] -= self._explained(who)
-            reply = Message("fresh", who, common.fresh.rows(who, counted=self._parameters.tells_counts))
+            reply = Message("fresh", who, common.fresh.rows(who, counted=self._counted))
             common.settle(who)
             self.crossed[who] = 0.0
             return reply
@@ -148,9 +157,9 @@ class AsyncLinUCBAMAgents(Stateful):
         self._alternate(who, estimate)
         return None
 
-    def _indices(self, models: RidgeModels, who: IntArray, arms: FloatArray) -> FloatArray:
+    def _indices(self, models: RidgeModels, rule: WidthRule, who: IntArray, arms: FloatArray) -> FloatArray:
         count = models.base.count[who] + models.fresh.count[who]
-        width = self._parameters.widths(self._problem, models.dim, models.logdet[who], count)
+        width = rule(models.logdet[who], count)
         lanes = kernels.as_lanes(arms)
         return kernels.scores_optimistic(models.inverse, models.theta, width, who, lanes)
 
@@ -163,7 +172,7 @@ class AsyncLinUCBAMAgents(Stateful):
         common, local = self.common, self.local
         common.theta[who] = estimate
         crossed_all = self.crossed_all[who]
-        for _ in range(self._parameters.alternations):
+        for _ in range(self._alternations):
             left = local.fresh.moment[who] - np.einsum("wgl,wg->wl", crossed_all, common.theta[who])
             local.theta[who] = np.einsum("wij,wj->wi", local.inverse[who], left)
             known = common.base.moment[who] + common.fresh.moment[who]

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from pydantic import ConfigDict
-from pydantic.dataclasses import dataclass
-
-from fedbandits.algorithms.linear.agents import COLLECT, FRESH, POOL, LinearParameters, LinUCBAgents
+from fedbandits.algorithms.linear.parameters import LinearParameters
 from fedbandits.algorithms.linear.servers import PoolServer
-from fedbandits.contract.arrays import BoolArray, FloatArray
 from fedbandits.contract.catalogue import About
+from fedbandits.contract.parameters import parameters
 from fedbandits.contract.problem import Problem
 from fedbandits.contract.streams import Streams
+from fedbandits.models.optimistic import OptimisticAgents
+from fedbandits.models.sharing import COLLECT, POOL, POOLED_FRESH
+from fedbandits.models.triggers import ALWAYS
 
 
-@dataclass(frozen=True, kw_only=True, config=ConfigDict(extra="forbid"))
+@parameters
 class CentralLinUCB(LinearParameters):
     """One LinUCB (OFUL) for everybody: the best a homogeneous federation can hope for.
 
@@ -31,27 +31,16 @@ class CentralLinUCB(LinearParameters):
         family="linear",
         topology="star",
         talks="after every observation, to everybody",
-        says=(COLLECT, FRESH, POOL),
+        says=(COLLECT, POOLED_FRESH, POOL),
+        calls="scheduled",
         guarantee="regret O(d sqrt(nT) log(nT)) of OFUL on all observations, one round late",
         source="Abbasi-Yadkori, Pal & Szepesvari, NeurIPS 2011",
     )
 
-    def agents(self, problem: Problem, n: int, rng: Streams) -> CentralLinUCBAgents:
+    def agents(self, problem: Problem, n: int, rng: Streams) -> OptimisticAgents:
         """n agents that report every observation."""
-        return CentralLinUCBAgents(self, problem, n)
+        return self.optimists(problem, n, ALWAYS)
 
-    def server(self, problem: Problem, n: int) -> PoolServer:
+    def server(self, problem: Problem, n: int, rng: Streams) -> PoolServer:
         """A server that collects from those who observed and tells everybody."""
         return PoolServer(self, n, problem.dim, collects="callers", tells="everybody")
-
-
-class CentralLinUCBAgents(LinUCBAgents):
-    """LinUCB agents that call whenever they have anything new."""
-
-    def calling(self) -> BoolArray:
-        """Who has observed something since the last upload."""
-        return self.models.fresh.count > 0
-
-    def urgency(self) -> FloatArray:
-        """How far each agent's trigger has come; see `Urgent`."""
-        return self.models.fresh.count.copy()

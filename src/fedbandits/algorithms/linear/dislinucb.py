@@ -5,19 +5,20 @@ from __future__ import annotations
 from typing import Annotated, ClassVar, Literal
 
 import numpy as np
-from pydantic import ConfigDict, Field
-from pydantic.dataclasses import dataclass
+from pydantic import Field
 
-from fedbandits.algorithms.linear.agents import COLLECT, FRESH, POOL, LinearParameters, LinUCBAgents
+from fedbandits.algorithms.linear.parameters import LinearParameters
 from fedbandits.algorithms.linear.servers import PoolServer
-from fedbandits.contract.arrays import BoolArray, FloatArray
 from fedbandits.contract.catalogue import About
+from fedbandits.contract.parameters import parameters
 from fedbandits.contract.problem import Problem
 from fedbandits.contract.streams import Streams
-from fedbandits.models.triggers import urgencies
+from fedbandits.models.optimistic import OptimisticAgents
+from fedbandits.models.sharing import COLLECT, POOL, POOLED_FRESH
+from fedbandits.models.triggers import Trigger, both
 
 
-@dataclass(frozen=True, kw_only=True, config=ConfigDict(extra="forbid"))
+@parameters
 class DisLinUCB(LinearParameters):
     """Distributed LinUCB with an event trigger (Wang, Hu, Chen & Wang, ICLR 2020).
 
@@ -45,16 +46,16 @@ class DisLinUCB(LinearParameters):
         family="linear",
         topology="star",
         talks="everybody, when one agent's observations times its log-determinant growth exceed D",
-        says=(COLLECT, FRESH, POOL),
+        says=(COLLECT, POOLED_FRESH, POOL),
         guarantee="regret O(d sqrt(nT) log^2(nT)), O(n^1.5 d^3) scalars, all agents active, theory D and width",
         source="Wang, Hu, Chen & Wang, ICLR 2020",
     )
 
-    def agents(self, problem: Problem, n: int, rng: Streams) -> DisLinUCBAgents:
+    def agents(self, problem: Problem, n: int, rng: Streams) -> OptimisticAgents:
         """n agents with the event trigger."""
-        return DisLinUCBAgents(self, problem, n)
+        return self.optimists(problem, n, Trigger(both, self.trigger(problem), strict=True))
 
-    def server(self, problem: Problem, n: int) -> PoolServer:
+    def server(self, problem: Problem, n: int, rng: Streams) -> PoolServer:
         """A server that collects from everybody and tells everybody."""
         return PoolServer(self, n, problem.dim, collects="everybody", tells="everybody")
 
@@ -68,22 +69,3 @@ class DisLinUCB(LinearParameters):
         if self.threshold == "released-log-t":
             return float(horizon / (n * d * np.log(max(horizon, 2))))
         return float(self.threshold)
-
-
-class DisLinUCBAgents(LinUCBAgents):
-    """LinUCB agents that call by DisLinUCB's trigger."""
-
-    def __init__(self, parameters: DisLinUCB, problem: Problem, n: int) -> None:
-        super().__init__(parameters, problem, n)
-        self._threshold = parameters.trigger(problem)
-
-    def calling(self) -> BoolArray:
-        """Whose observations since the last synchronisation times log-determinant growth exceed D."""
-        return self._level() > self._threshold
-
-    def urgency(self) -> FloatArray:
-        """How far each agent's trigger has come; see `Urgent`."""
-        return urgencies(self._level(), self._threshold)
-
-    def _level(self) -> FloatArray:
-        return self.models.fresh.count * self.models.growth

@@ -5,25 +5,26 @@ from __future__ import annotations
 from typing import Annotated, ClassVar, Literal
 
 import numpy as np
-from pydantic import ConfigDict, Field
-from pydantic.dataclasses import dataclass
+from pydantic import Field
 
-from fedbandits.algorithms.linear.agents import COLLECT, FRESH, POOL, LinearParameters, told
+from fedbandits.algorithms.linear.parameters import LinearParameters
 from fedbandits.algorithms.linear.servers import PoolServer
 from fedbandits.contract.arrays import BoolArray, FloatArray, IntArray, check_arms, check_feedback, decided
 from fedbandits.contract.catalogue import About
 from fedbandits.contract.messages import Message
+from fedbandits.contract.parameters import parameters
+from fedbandits.contract.population import Population
 from fedbandits.contract.problem import Problem
-from fedbandits.contract.state import Stateful
 from fedbandits.contract.streams import Streams
 from fedbandits.contract.wire import WireError
 from fedbandits.linalg import kernels
 from fedbandits.models.ridge import solve
+from fedbandits.models.sharing import COLLECT, FRESH, POOL, POOLED_FRESH, told
 from fedbandits.models.statistics import Statistics
-from fedbandits.models.triggers import urgencies
+from fedbandits.models.triggers import Trigger, grown
 
 
-@dataclass(frozen=True, kw_only=True, config=ConfigDict(extra="forbid"))
+@parameters
 class FedLinUCBAsync(LinearParameters):
     """Asynchronous federated LinUCB (He, Wang, Min & Gu, NeurIPS 2022).
 
@@ -47,7 +48,7 @@ class FedLinUCBAsync(LinearParameters):
         family="linear",
         topology="star",
         talks="one agent, when its news would raise det V by the factor 1 + a",
-        says=(COLLECT, FRESH, POOL),
+        says=(COLLECT, POOLED_FRESH, POOL),
         guarantee="regret ~O(d sqrt(T)) over T decisions in any order, O(d n^2 log T) calls, a = 1/n^2",
         source="He, Wang, Min & Gu, NeurIPS 2022",
     )
@@ -56,7 +57,7 @@ class FedLinUCBAsync(LinearParameters):
         """n agents that act on their last download."""
         return FedLinUCBAgents(self, problem, n)
 
-    def server(self, problem: Problem, n: int) -> PoolServer:
+    def server(self, problem: Problem, n: int, rng: Streams) -> PoolServer:
         """A server that deals with whoever calls."""
         return PoolServer(self, n, problem.dim, collects="callers", tells="callers")
 
@@ -65,7 +66,7 @@ class FedLinUCBAsync(LinearParameters):
         return 1.0 / problem.agents**2 if self.growth == "theory" else float(self.growth)
 
 
-class FedLinUCBAgents(Stateful):
+class FedLinUCBAgents(Population):
     """Two models for each agent: the downloaded one it acts on, and `ahead`, which includes its fresh data and only
     watches the determinant. Memory per agent: 3 d^2 + O(d) numbers.
     """
@@ -84,10 +85,12 @@ class FedLinUCBAgents(Stateful):
     )
 
     def __init__(self, parameters: FedLinUCBAsync, problem: Problem, n: int) -> None:
+        super().__init__(n)
         dim, ridge = problem.dim, parameters.ridge
-        self._parameters = parameters
-        self._problem = problem
-        self._threshold = np.log1p(parameters.factor(problem))
+        self._ridge = ridge
+        self._counted = parameters.tells_counts
+        self._width = parameters.widths(problem, dim)
+        self._trigger = Trigger(grown, float(np.log1p(parameters.factor(problem))), strict=True)
         self.inverse = np.tile(np.eye(dim) / ridge, (n, 1, 1))
         self.theta = np.zeros((n, dim))
         self.logdet = np.full(n, dim * np.log(ridge))
@@ -100,8 +103,7 @@ class FedLinUCBAgents(Stateful):
     def choose(self, who: IntArray, arms: FloatArray) -> IntArray:
         """The arm of each agent in `who` that is optimistic under its last download."""
         check_arms(who, arms, *self.theta.shape)
-        dim = self.theta.shape[1]
-        width = self._parameters.widths(self._problem, dim, self.logdet[who], self.count[who])
+        width = self._width(self.logdet[who], self.count[who])
         lanes = kernels.as_lanes(arms)
         return decided(who, kernels.pick_optimistic(self.inverse, self.theta, width, who, lanes))
 
@@ -123,24 +125,23 @@ class FedLinUCBAgents(Stateful):
 
     def calling(self) -> BoolArray:
         """Whose fresh data would raise det V by more than the factor 1 + a."""
-        grown = self.ahead_logdet - self.logdet > self._threshold
-        return np.asarray(grown & (self.fresh.count > 0))
+        return self._trigger.fired(self.fresh.count, self.ahead_logdet - self.logdet)
 
-    def urgency(self) -> FloatArray:
-        """How far each agent's trigger has come; see `Urgent`."""
-        return urgencies(self.ahead_logdet - self.logdet, self._threshold)
+    def urgency(self) -> FloatArray | None:
+        """How far each agent's trigger has come; see `Population`."""
+        return self._trigger.urgency(self.fresh.count, self.ahead_logdet - self.logdet)
 
     def answer(self, request: Message) -> Message | None:
         """Hand over the fresh data, or act on the pool from now on."""
         who = request.who
         if request.kind == COLLECT.kind:
-            reply = Message(FRESH.kind, who, self.fresh.rows(who, counted=self._parameters.tells_counts))
+            reply = Message(FRESH.kind, who, self.fresh.rows(who, counted=self._counted))
             self.fresh.clear(who)
             return reply
         if request.kind != POOL.kind:
             raise WireError(f"FedLinUCB agents do not understand {request.kind!r}")
         gram, moment, self.count[who] = told(request)
-        ridge = self._parameters.ridge
+        ridge = self._ridge
         self.inverse[who], self.theta[who], self.logdet[who] = solve(gram, moment, ridge)
         if self.fresh.count[who].any():
             gram, moment = gram + self.fresh.gram[who], moment + self.fresh.moment[who]

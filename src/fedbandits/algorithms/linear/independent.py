@@ -4,18 +4,19 @@ from __future__ import annotations
 
 from typing import Annotated, ClassVar
 
-from pydantic import ConfigDict, Field
-from pydantic.dataclasses import dataclass
+from pydantic import Field
 
-from fedbandits.algorithms.linear.agents import LinearParameters, LinUCBAgents
+from fedbandits.algorithms.linear.parameters import LinearParameters
 from fedbandits.contract.arrays import FloatArray, IntArray, check_arms, check_finite
 from fedbandits.contract.catalogue import About
+from fedbandits.contract.parameters import parameters
 from fedbandits.contract.problem import Problem
 from fedbandits.contract.streams import Streams
 from fedbandits.linalg import kernels
+from fedbandits.models.optimistic import OptimisticAgents
 
 
-@dataclass(frozen=True, kw_only=True, config=ConfigDict(extra="forbid"))
+@parameters
 class IndependentLinUCB(LinearParameters):
     """LinUCB (OFUL) by every agent alone: argmax <theta_i, x> + width ||x||_{V_i^-1} on its own observations.
 
@@ -28,19 +29,20 @@ class IndependentLinUCB(LinearParameters):
         topology="alone",
         talks="never",
         says=(),
+        calls="never",
         guarantee="regret O(d sqrt(T) log T) per agent (theory width)",
         source="Abbasi-Yadkori, Pal & Szepesvari, NeurIPS 2011",
     )
 
-    def agents(self, problem: Problem, n: int, rng: Streams) -> LinUCBAgents:
+    def agents(self, problem: Problem, n: int, rng: Streams) -> OptimisticAgents:
         """n agents that never call."""
-        return LinUCBAgents(self, problem, n)
+        return self.optimists(problem, n)
 
-    def server(self, problem: Problem, n: int) -> None:
+    def server(self, problem: Problem, n: int, rng: Streams) -> None:
         """Nobody to talk to."""
 
 
-@dataclass(frozen=True, kw_only=True, config=ConfigDict(extra="forbid"))
+@parameters
 class IndependentLinTS:
     """Linear Thompson sampling by every agent alone: theta~ ~ N(theta_i, nu^2 V_i^-1), then argmax <theta~, x>.
 
@@ -57,6 +59,7 @@ class IndependentLinTS:
         topology="alone",
         talks="never",
         says=(),
+        calls="never",
         guarantee="none for a constant nu",
         source="Agrawal & Goyal, ICML 2013",
     )
@@ -65,17 +68,18 @@ class IndependentLinTS:
         """n sampling agents."""
         return LinTSAgents(self, problem, n, rng)
 
-    def server(self, problem: Problem, n: int) -> None:
+    def server(self, problem: Problem, n: int, rng: Streams) -> None:
         """Nobody to talk to."""
 
 
-class LinTSAgents(LinUCBAgents):
+class LinTSAgents(OptimisticAgents):
     """Agents that act greedily on a draw from their posterior."""
 
-    keeps: ClassVar[tuple[str, ...]] = ("models", "rng")
+    keeps: ClassVar[tuple[str, ...]] = (*OptimisticAgents.keeps, "rng")
 
     def __init__(self, parameters: IndependentLinTS, problem: Problem, n: int, rng: Streams) -> None:
-        super().__init__(LinearParameters(ridge=parameters.ridge), problem, n)
+        like = LinearParameters(ridge=parameters.ridge)
+        super().__init__(like.models(problem, n), like.widths(problem, problem.dim))
         self._nu = parameters.nu
         self.rng = rng
 

@@ -6,16 +6,17 @@ from typing import ClassVar, Literal
 
 import numpy as np
 
-from fedbandits.algorithms.linear.agents import COLLECT, POOL, LinearParameters, told
+from fedbandits.algorithms.linear.parameters import LinearParameters
 from fedbandits.contract.arrays import IntArray, shown_to
 from fedbandits.contract.messages import Conversation, Message
-from fedbandits.contract.state import Stateful
+from fedbandits.contract.server import Server
+from fedbandits.models.sharing import COLLECT, POOL, told
 from fedbandits.models.statistics import Statistics
 
 Audience = Literal["everybody", "callers"]
 
 
-class PoolServer(Stateful):
+class PoolServer(Server):
     """When somebody calls: collect what is new from `collects`, add it to the pool, tell the pool to `tells`."""
 
     keeps: ClassVar[tuple[str, ...]] = ("pool",)

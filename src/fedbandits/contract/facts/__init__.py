@@ -1,0 +1,29 @@
+"""Facts: what may be known of a problem beforehand, one small file for each kind of knowledge."""
+
+from fedbandits.contract.facts.contamination import Contamination
+from fedbandits.contract.facts.fact import Fact
+from fedbandits.contract.facts.link import Link
+from fedbandits.contract.facts.moment import Moment
+from fedbandits.contract.facts.noise import Noise
+from fedbandits.contract.facts.norms import Norms
+from fedbandits.contract.facts.place import Place
+from fedbandits.contract.facts.range import Range
+from fedbandits.contract.facts.shared import Shared
+from fedbandits.contract.facts.truth import Truth
+
+FACTS: dict[str, type[Fact]] = {kind.name: kind for kind in (Noise, Norms, Link, Shared, Moment, Contamination, Range)}
+"""Those that configuration files may tell, by name."""
+
+__all__ = [
+    "FACTS",
+    "Contamination",
+    "Fact",
+    "Link",
+    "Moment",
+    "Noise",
+    "Norms",
+    "Place",
+    "Range",
+    "Shared",
+    "Truth",
+]

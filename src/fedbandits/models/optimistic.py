@@ -1,0 +1,119 @@
+"""Optimists in a feature space: what linear, kernel, neural and other agents have in common."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import ClassVar
+
+import numpy as np
+
+from fedbandits.contract.arrays import (
+    BoolArray,
+    FloatArray,
+    IntArray,
+    check_arms,
+    check_feedback,
+    decided,
+    first_highest,
+)
+from fedbandits.contract.messages import Message
+from fedbandits.contract.population import Ellipsoids, Population
+from fedbandits.contract.wire import WireError
+from fedbandits.linalg import kernels
+from fedbandits.models.features import Features, Identity
+from fedbandits.models.ridge import RidgeModels
+from fedbandits.models.sharing import COLLECT, FRESH, NEWS, POOL, told
+from fedbandits.models.triggers import Trigger
+
+WidthRule = Callable[[FloatArray, FloatArray], FloatArray]
+"""Log-determinants (w,) and numbers of observations (w,) -> widths (w,)."""
+
+
+class OptimisticAgents(Population):
+    """Agents that act optimistically on all they know, in the space of their `features`.
+
+    Their index of an arm x is offset(x) + <theta, phi(x)> + width ||phi(x)||_{V^-1}, theta and V being those of a ridge
+    regression of y - offset on phi. They call when their `trigger` fires (None: never), hand over what is new when asked
+    (`collect`) and take in what the server knows (`pool`, in place; `news`, on top); estimates are refreshed at once.
+    `counted` says whether counts travel with the statistics.
+
+    `features` None are the arms themselves, at no cost.
+    """
+
+    keeps: ClassVar[tuple[str, ...]] = ("models", "features")
+
+    def __init__(
+        self,
+        models: RidgeModels,
+        width: WidthRule | None = None,
+        trigger: Trigger | None = None,
+        *,
+        features: Features | None = None,
+        counted: bool = False,
+    ) -> None:
+        super().__init__(len(models))
+        self.models = models
+        self.features = Identity(models.dim) if features is None else features
+        if self.features.size != models.dim:
+            raise ValueError(f"features of size {self.features.size} need models of that size, not of {models.dim}")
+        self._rule = width
+        self._trigger = trigger
+        self._counted = counted
+
+    def choose(self, who: IntArray, arms: FloatArray) -> IntArray:
+        """The optimistic arm of each agent in `who`."""
+        features, models = self.features, self.models
+        check_arms(who, arms, self._n, features.dim)
+        shown, width = features.of(who, arms), self.width(who)
+        offsets = features.offsets(who, arms)
+        if offsets is None:
+            return decided(who, models.choose(who, shown, width))
+        lanes = kernels.as_lanes(shown)
+        return first_highest(who, offsets + kernels.scores_optimistic(models.inverse, models.theta, width, who, lanes))
+
+    def learn(self, who: IntArray, arms: FloatArray, picks: IntArray, rewards: FloatArray) -> None:
+        """One observation per agent in `who`."""
+        features = self.features
+        check_feedback(who, arms, picks, rewards, self._n, features.dim)
+        offsets = features.offsets(who, arms)
+        if offsets is not None:
+            rewards = rewards - offsets[np.arange(len(who)), picks]
+        self.models.learn(who, features.of(who, arms), picks, rewards)
+
+    def width(self, who: IntArray) -> FloatArray:
+        """(w,) how far, in the norm of V, theta may be off."""
+        if self._rule is None:
+            raise NotImplementedError("give a width rule, or say the width in a subclass")
+        models = self.models
+        return self._rule(models.logdet[who], models.base.count[who] + models.fresh.count[who])
+
+    def ellipsoids(self) -> Ellipsoids | None:
+        """What each agent believes of theta; see `Population`."""
+        return self.models.theta, self.models.matrices(), self.width(np.arange(self._n))
+
+    def calling(self) -> BoolArray:
+        """Whose trigger has fired."""
+        if self._trigger is None:
+            return super().calling()
+        return self._trigger.fired(self.models.fresh.count, self.models.growth)
+
+    def urgency(self) -> FloatArray | None:
+        """How far each agent's trigger has come; see `Population`."""
+        if self._trigger is None:
+            return None
+        return self._trigger.urgency(self.models.fresh.count, self.models.growth)
+
+    def answer(self, request: Message) -> Message | None:
+        """Hand over what is new, or take in what the server tells."""
+        models, who = self.models, request.who
+        if request.kind == COLLECT.kind:
+            reply = Message(FRESH.kind, who, models.fresh.rows(who, counted=self._counted))
+            models.settle(who)
+            return reply
+        if request.kind == POOL.kind:
+            models.replace(who, *told(request))
+        elif request.kind == NEWS.kind:
+            models.absorb(who, *told(request))
+        else:
+            raise WireError(f"{type(self).__name__} do not understand {request.kind!r}")
+        return None
