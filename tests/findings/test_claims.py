@@ -1,11 +1,14 @@
 """Verdicts on synthetic results whose truth is known."""
 
+import json
+import re
+
 import numpy as np
 import pandas as pd
 import pytest
 
 from fedbandits.contract.catalogue import ConfigError
-from fedbandits.findings.claims import METRICS, Interval, known_metric, measure, number, parse_claims
+from fedbandits.findings.claims import Interval, parse_claims
 
 SEEDS = 12
 
@@ -46,6 +49,16 @@ class TestLess:
 
     def test_two_seeds_never_decide(self):
         assert self.judge([1.0, 1.1], [100.0, 100.2]) == "undecided"
+
+    def test_two_seeds_are_told_in_words_and_as_nothing(self):
+        frame = pd.concat([rows("a", [1.0, 1.1]), rows("b", [100.0, 100.2])])
+        found = verdict(frame, kind="less", metric="regret", of="a", than="b")
+        assert found.measured == (
+            "regret 1.05 of a, 100 of b; difference -99.1 (too few seeds for an interval); "
+            "2 seeds are too few to decide"
+        )
+        difference = found.details["difference"]["b"]
+        assert (difference["low"], difference["high"], difference["seeds"]) == (None, None, 2)
 
     def test_only_common_seeds_count(self):
         frame = pd.concat([rows("a", 1 + noise(0)), rows("b", 9 + noise(1, count=5))])
@@ -216,6 +229,21 @@ class TestFrontier:
         assert self.judge(8.0, factor=1.5).verdict == "holds"
         assert self.judge(10.0).verdict == "undecided"
 
+    def test_two_seeds_have_a_ratio_and_no_interval(self):
+        frame = pd.concat(
+            [
+                rows("a1", [100.0, 100.0], messages=10.0),
+                rows("a2", [1.0, 1.0], messages=1000.0),
+                rows("b", [20.0, 20.0], messages=100.0),
+            ]
+        )
+        found = verdict(frame, kind="frontier", x="messages", y="regret", of=["a1", "a2"], than=["b"])
+        assert found.verdict == "undecided"
+        assert "regret is 0.5 (too few seeds for an interval) times as large, in range in 2 of 2 seeds" in (
+            found.measured
+        )
+        assert found.details["ratios"]["b"]["low"] is None
+
     @pytest.mark.parametrize("messages", [1.0, 5000.0, 0.0])
     def test_never_extrapolates(self, messages):
         found = self.judge(1.0, messages=messages)
@@ -232,6 +260,42 @@ class TestBetween:
         frame = rows("a", 10 + centred - centred.mean())
         assert verdict(frame, kind="between", metric="regret", of="a", low=low, high=high).verdict == expected
 
+    def test_without_bounds_two_seeds_decide_nothing_either(self):
+        assert verdict(rows("a", [1.0, 2.0]), kind="between", metric="regret", of="a").verdict == "undecided"
+
+    def test_infinite_values_have_no_interval(self):
+        found = verdict(rows("a", [np.inf] * 4), kind="between", metric="regret", of="a", high=1.0)
+        assert found.verdict == "undecided"
+        assert found.measured == "regret of a infinite (without an interval); 4 seeds"
+        assert found.details["mean"] == {"mean": None, "low": None, "high": None, "seeds": 4}
+
+
+CLAIMS = [
+    {"kind": "less", "metric": "regret", "of": "a", "than": ["b", "c"]},
+    {"kind": "monotone", "metric": "regret", "direction": "rises", "along": ["a", "b", "c"]},
+    {"kind": "growth", "metric": "regret", "of": "a", "against": "step", "below": 1.0},
+    {"kind": "frontier", "x": "messages", "y": "regret", "of": ["a", "b"], "than": ["c"]},
+    {"kind": "between", "metric": "regret", "of": "a", "low": 0.0},
+]
+
+
+@pytest.mark.parametrize("claim", CLAIMS, ids=[claim["kind"] for claim in CLAIMS])
+@pytest.mark.parametrize("seeds", [1, 2])
+def test_too_few_seeds_never_print_infinities(claim, seeds):
+    levels = {"a": 1.0, "b": 5.0, "c": 3.0}
+    parts = [
+        rows(label, level * (1 + step) + noise(at, 0.1, seeds), messages=100 * level, step=step)
+        for at, (label, level) in enumerate(levels.items())
+        for step in (1, 2)
+    ]
+    frame = pd.concat(parts)
+    [parsed] = parse_claims([{"text": "said", **claim}])
+    found = parsed.judge(frame, frame[frame["step"] == 2])
+    assert found.verdict == "undecided"
+    assert not re.search(r"\binf|nan", found.measured)
+    assert "too few" in found.measured
+    json.dumps(found.details, allow_nan=False)
+
 
 def test_interval_covers_as_often_as_it_says():
     rng = np.random.default_rng(0)
@@ -240,24 +304,6 @@ def test_interval_covers_as_often_as_it_says():
         for interval in (Interval.over(sample) for sample in rng.standard_normal((4000, 5)))
     ]
     assert np.mean(hits) == pytest.approx(0.95, abs=0.012)
-
-
-def test_measures():
-    frame = rows("a", [6.0], clients=3)
-    assert measure(frame, "regret_per_client").tolist() == [2.0]
-    assert measure(frame, "regret_per_decision").tolist() == [0.06]
-    assert all(known_metric(name) for name in (*METRICS, "bytes_per_client"))
-    assert not known_metric("regrets_per_client")
-
-
-def test_numbers_are_readable():
-    assert [number(value) for value in (1234567.8, 999.6, 12.34, 0.01234, float("-inf"))] == [
-        "1,234,568",
-        "1,000",
-        "12.3",
-        "0.0123",
-        "-inf",
-    ]
 
 
 class TestTheory:
@@ -280,7 +326,6 @@ class TestTheory:
     def test_privacy_is_measured(self):
         frame = rows("a", 10 + noise(0)).assign(epsilon=1.5)
         assert verdict(frame, kind="between", metric="epsilon", of="a", low=1.5, high=1.5).verdict == "holds"
-        assert all(known_metric(name) for name in ("epsilon", "upper_bound", "regret_per_lower_bound"))
 
 
 def test_names_come_in_the_order_of_the_run_and_numbers_ascending():

@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 
 import fedbandits as fb
 from fedbandits.contract.ledger import DIRECTIONS, UNITS
-from fedbandits.simulation.trace import ADDED, Trace, completed
+from fedbandits.simulation.metrics import METRICS
+from fedbandits.simulation.trace import Trace, completed
 
 
 def trace_of(horizon, **more):
@@ -71,6 +72,24 @@ def test_columns():
     np.testing.assert_array_equal(frame["bytes"], total)
 
 
+def test_columns_come_in_the_order_of_the_table():
+    ways = [f"{way}_{unit}" for way in DIRECTIONS for unit in UNITS]
+    assert list(trace_of(3).frame()) == [
+        *("step", "decisions", "regret", "reward", "normalised_reward", "syncs", "messages", "scalars", "bytes"),
+        *("coverage", "epsilon", "upper_bound", "lower_bound", *ways),
+    ]
+
+
+def test_every_metric_of_a_trace_is_a_column_and_is_explained():
+    held = [name for name, metric in METRICS.items() if metric.read is not None]
+    assert list(trace_of(3).frame()) == ["step", *held]
+    for name, metric in METRICS.items():
+        assert metric.name == name
+        assert metric.title
+        assert metric.text
+        assert not metric.text.endswith(".")
+
+
 def test_everything_counted_is_cumulative():
     env = fb.environments.Linear(clients=3, dim=3, arms=4)
     trace = fb.simulate(fb.algorithms.DisLinUCB(threshold=0.3), env, 40)
@@ -107,9 +126,11 @@ def test_a_bound_is_upper_or_lower():
 def test_old_frames_are_completed_and_new_ones_left_alone():
     new = trace_of(4, epsilon=np.arange(4.0)).frame()
     assert completed(new).equals(new)
-    old = completed(new.drop(columns=list(ADDED)))
+    lacking = ["coverage", "epsilon", "lower_bound"]
+    old = completed(new.drop(columns=lacking))
     assert set(old) == set(new)
-    assert old[list(ADDED)].isna().all(axis=None)
+    assert old[lacking].isna().all(axis=None)
+    assert old["regret"].equals(new["regret"])
 
 
 def test_bounds_that_say_nothing_are_no_numbers():

@@ -178,7 +178,7 @@ class Experiment(BaseModel):
                     raise ValueError(f"{where}: no {what} {name!r} here; {hint(name, known)}")
         for metric in metrics:
             if not known_metric(metric):
-                raise ValueError(f"{where}: unknown metric {metric!r}; {hint(metric, METRICS)}")
+                raise ValueError(f"{where}: unknown metric {metric!r}; {hint(metric, list(METRICS))}")
             if metric.endswith(("upper_bound", "lower_bound")) and not self.run.theory:
                 raise ValueError(f"{where}: {metric} is known only where it is asked for; set run.theory = true")
 

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 from pydantic import BaseModel, ConfigDict, Field
 
-from fedbandits.findings.claims import measure
+from fedbandits.findings.metrics import measure
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,27 +12,12 @@ import pandas as pd
 
 from fedbandits.contract.portrait import Portrait
 from fedbandits.findings.claims import Verdict, parse_claims
+from fedbandits.findings.metrics import METRICS
 from fedbandits.findings.published import Beside, Published
 from fedbandits.findings.records import read_records, read_settings
 from fedbandits.findings.run import Run
 
 __all__ = ["Results", "Verdict"]
-
-_SUMMARISED = (
-    "regret",
-    "reward",
-    "syncs",
-    "messages",
-    "up_scalars",
-    "down_scalars",
-    "peer_scalars",
-    "up_bytes",
-    "down_bytes",
-    "peer_bytes",
-    "epsilon",
-    "upper_bound",
-    "lower_bound",
-)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -79,7 +64,7 @@ class Results:
         final["decisions_per_second"] = final["decisions"] / final["seconds"].where(final["seconds"] > 0)
         grouped = final.groupby(self.key, sort=False, dropna=False)
         columns: dict[str, Any] = {"runs": grouped.size()}
-        for name in (*_SUMMARISED, "decisions_per_second"):
+        for name in (*(metric.name for metric in METRICS.values() if metric.summarised), "decisions_per_second"):
             columns[name] = grouped[name].mean()
             columns[f"{name}_se"] = grouped[name].sem()
         return pd.DataFrame(columns).reset_index()

@@ -9,12 +9,8 @@ import numpy as np
 import pandas as pd
 
 from fedbandits.contract.arrays import FloatArray, IntArray, State
-from fedbandits.contract.ledger import DIRECTIONS, UNITS
-
-BOUNDS = ("upper", "lower")
-"""What theory may say of the group regret."""
-ADDED = ("coverage", "epsilon", *(f"{side}_bound" for side in BOUNDS))
-"""Columns of `Trace.frame` that results of earlier versions lack."""
+from fedbandits.contract.ledger import UNITS
+from fedbandits.simulation.metrics import BOUNDS, METRICS
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -117,33 +113,18 @@ class Trace:
         return float(self.decisions[-1] / self.seconds) if self.seconds > 0 else float("nan")
 
     def frame(self, points: int | None = None) -> pd.DataFrame:
-        """One row per step, or for `points` evenly spaced steps that include the last one."""
+        """One row per step, or for `points` evenly spaced steps that include the last one: `step` and all metrics."""
         if points is not None and points < 1:
             raise ValueError(f"points: must be at least 1 (got {points})")
         horizon = len(self.regret)
         steps = np.arange(1, horizon + 1)
         if points is not None and points < horizon:
             steps = np.unique(np.round(np.linspace(horizon / points, horizon, points)).astype(int))
-        at = steps - 1
-        columns = {
-            "step": steps,
-            "decisions": self.decisions[at],
-            "regret": self.regret[at],
-            "reward": self.reward[at],
-            "normalised_reward": self.normalised_reward[at],
-            "syncs": self.syncs[at],
-            "messages": self.messages[at],
-            "scalars": self.scalars[at],
-            "bytes": self.bytes[at],
-        }
-        for name, values in (("coverage", self.coverage), ("epsilon", self.epsilon)):
-            columns[name] = values[at] if len(values) else np.full(len(at), np.nan)
-        for side in BOUNDS:
-            bound = self.bounds.get(side, np.nan)
-            columns[f"{side}_bound"] = np.full(len(at), bound if 0 < bound < np.inf else np.nan)
-        for way, name in enumerate(DIRECTIONS):
-            for unit, kind in enumerate(UNITS):
-                columns[f"{name}_{kind}"] = self.counts[at, way, unit]
+        columns: dict[str, FloatArray | IntArray] = {"step": steps}
+        for metric in METRICS.values():
+            if metric.read is not None:
+                values = metric.read(self)
+                columns[metric.name] = values[steps - 1] if len(values) else np.full(len(steps), np.nan)
         return pd.DataFrame(columns)
 
     def _flow(self, way: int) -> Flow:
@@ -154,5 +135,6 @@ class Trace:
 
 
 def completed(frame: pd.DataFrame) -> pd.DataFrame:
-    """`frame`, kept by this or an earlier version, with every column of `ADDED`: NaN where it was not known."""
-    return frame.assign(**{name: np.nan for name in ADDED if name not in frame})
+    """`frame`, kept by this or an earlier version, with the columns of all metrics: NaN where one was not known yet."""
+    kept = (metric.name for metric in METRICS.values() if metric.read is not None)
+    return frame.assign(**{name: np.nan for name in kept if name not in frame})

@@ -1,0 +1,61 @@
+"""What all kinds of claims have in common."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import pandas as pd
+from pydantic import BaseModel, ConfigDict, Field
+
+from fedbandits.contract.catalogue import ConfigError
+from fedbandits.findings.claims.interval import FEWEST_SEEDS
+from fedbandits.findings.claims.verdict import Finding, Verdict
+from fedbandits.findings.metrics import measure
+
+
+class BaseClaim(BaseModel):
+    """A sentence about results that `judge` can hold against them; `kind` tells one kind from another."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    text: Annotated[str, Field(min_length=1)]
+    at: dict[str, Any] = {}
+    """The sweep point spoken of: column name to value."""
+
+    @property
+    def labels(self) -> list[str]:
+        """The algorithms spoken of."""
+        raise NotImplementedError
+
+    @property
+    def metrics(self) -> list[str]:
+        """The quantities spoken of."""
+        return [self.metric] if hasattr(self, "metric") else []
+
+    @property
+    def columns(self) -> list[str]:
+        """The sweep columns spoken of."""
+        return list(self.at)
+
+    def judge(self, frame: pd.DataFrame, final: pd.DataFrame) -> Verdict:
+        """The verdict by the runs in `frame`, whose last rows are `final`."""
+        raise NotImplementedError
+
+    def _by_seed(self, rows: pd.DataFrame, label: str, metric: str) -> pd.Series:
+        """The metric of one algorithm at one point, by seed."""
+        chosen = self._rows(rows, label)
+        if chosen["seed"].duplicated().any():
+            raise ConfigError(f"claim {self.text!r}: {label} was run at several sweep points; say which one in `at`")
+        return pd.Series(measure(chosen, metric).to_numpy(), index=chosen["seed"].to_numpy())
+
+    def _rows(self, rows: pd.DataFrame, label: str) -> pd.DataFrame:
+        mask = rows["algorithm"] == label
+        for column, value in self.at.items():
+            mask &= rows[column] == value
+        return rows[mask]
+
+    def _says(self, verdict: Finding, measured: str, seeds: int, **details: Any) -> Verdict:
+        few = f"; {seeds} seeds are too few to decide" if seeds < FEWEST_SEEDS else f"; {seeds} seeds"
+        return Verdict(
+            self.text, verdict, measured + few, {"kind": getattr(self, "kind", ""), "seeds": seeds, **details}
+        )

@@ -1,0 +1,71 @@
+"""Means over seeds, and how sure one can be of them."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.special import stdtrit
+
+from fedbandits.contract.arrays import FloatArray
+from fedbandits.findings.claims.verdict import Finding
+from fedbandits.findings.numbers import number
+
+CONFIDENCE = 0.95
+FEWEST_SEEDS = 3
+"""With fewer there is no interval, and nothing is decided."""
+
+
+@dataclass(frozen=True, slots=True)
+class Interval:
+    """Mean over seeds, and where it lies with the stated confidence: anywhere if there are too few seeds to tell."""
+
+    mean: float
+    low: float
+    high: float
+    seeds: int
+
+    @classmethod
+    def over(cls, values: FloatArray, comparisons: int = 1, sides: int = 2) -> Interval:
+        """t-interval of `values` (seeds,); one-sided bounds for `sides=1`.
+
+        Unbounded if there are too few seeds, or if some of the values are no numbers.
+        """
+        count = len(values)
+        mean = float(np.mean(values)) if count else math.nan
+        if count < FEWEST_SEEDS or not np.isfinite(values).all():
+            return cls(mean, -math.inf, math.inf, count)
+        tail = (1 - CONFIDENCE) / comparisons / sides
+        reach = float(stdtrit(count - 1, 1 - tail) * np.std(values, ddof=1) / np.sqrt(count))
+        return cls(mean, mean - reach, mean + reach, count)
+
+    @property
+    def bounded(self) -> bool:
+        """Whether there is an interval at all."""
+        return math.isfinite(self.low) and math.isfinite(self.high)
+
+    def below(self, bound: float) -> Finding:
+        """Whether the mean is below `bound`. To be equal to it beyond doubt is not to be below."""
+        return "holds" if self.high < bound else "fails" if self.low >= bound else "undecided"
+
+    def within(self, low: float, high: float) -> Finding:
+        """Whether the mean lies in [low, high]."""
+        if self.bounded and low <= self.low and self.high <= high:
+            return "holds"
+        return "fails" if self.high < low or self.low > high else "undecided"
+
+    def exp(self) -> Interval:
+        """The interval of a ratio, from that of its logarithm."""
+        low, high = (math.exp(self.low), math.exp(self.high)) if self.bounded else (self.low, self.high)
+        return Interval(math.exp(self.mean), low, high, self.seeds)
+
+    def __str__(self) -> str:
+        if self.bounded:
+            return f"{number(self.mean)} [{number(self.low)}, {number(self.high)}]"
+        return f"{number(self.mean)} ({'too few seeds for' if self.seeds < FEWEST_SEEDS else 'without'} an interval)"
+
+    def plain(self) -> dict[str, float | None]:
+        """For a program: what is no number is None."""
+        sides = {"mean": self.mean, "low": self.low, "high": self.high}
+        return {name: side if math.isfinite(side) else None for name, side in sides.items()} | {"seeds": self.seeds}

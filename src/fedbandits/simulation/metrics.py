@@ -1,0 +1,136 @@
+"""One table of what is measured: traces, claims, results, tables and pictures read it, so a new metric is one entry.
+
+The order of the table is that of the columns of `Trace.frame`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from operator import attrgetter
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from fedbandits.contract.arrays import FloatArray, IntArray
+from fedbandits.contract.ledger import DIRECTIONS, UNITS
+
+if TYPE_CHECKING:
+    from fedbandits.simulation.trace import Trace
+
+BOUNDS = ("upper", "lower")
+"""What theory may say of the group regret."""
+
+
+@dataclass(frozen=True, slots=True)
+class Metric:
+    """A quantity that every run has, or may have: a column of `Trace.frame` and of all results."""
+
+    name: str
+    """The name of its column, which claims use as well."""
+    title: str
+    """What people call it, above a picture or a column."""
+    text: str
+    """What it is, in a sentence without a full stop."""
+    unit: str = ""
+    """What it is counted in, such as B; empty for plain numbers."""
+    read: Callable[[Trace], FloatArray | IntArray] | None = None
+    """(T,) its values after every step, empty where nobody measured it; None if it belongs to the run as a whole."""
+    summarised: bool = False
+    """Whether summaries hold its mean and standard error over seeds."""
+    heading: str = ""
+    """Above its column in the table of a report, which it has where any run has a number for it; empty if never."""
+
+
+def _way(way: str, unit: str) -> Callable[[Trace], IntArray]:
+    """One way."""
+    return lambda trace: trace.counts[:, DIRECTIONS.index(way), UNITS.index(unit)]
+
+
+def _bound(side: str) -> Callable[[Trace], FloatArray]:
+    """The same at every step; an upper bound that is infinite and a lower one of zero say nothing."""
+
+    def read(trace: Trace) -> FloatArray:
+        bound = trace.bounds.get(side, np.nan)
+        return np.full(len(trace.regret), bound if 0 < bound < np.inf else np.nan)
+
+    return read
+
+
+_WAYS = {"up": "to the server", "down": "to the clients", "peer": "between clients, once for every link crossed"}
+_SENT = {
+    "messages": "transfers that carried at least one array",
+    "signals": "transfers that carried none",
+    "scalars": "numbers inside messages",
+    "bytes": "length of the serialised messages",
+}
+
+_TABLE = (
+    Metric("decisions", "Decisions", "decisions taken by all clients", read=attrgetter("decisions")),
+    Metric(
+        "regret",
+        "Regret",
+        "cumulative pseudo-regret of all clients",
+        read=attrgetter("regret"),
+        summarised=True,
+        heading="Regret",
+    ),
+    Metric("reward", "Reward", "observed reward of all clients", read=attrgetter("reward"), summarised=True),
+    Metric(
+        "normalised_reward",
+        "Normalised reward",
+        "observed reward divided by that of random choices",
+        read=attrgetter("normalised_reward"),
+    ),
+    Metric(
+        "syncs",
+        "Synchronisations",
+        "conversations in which the server asked for or told anything; rounds in which peers spoke",
+        read=attrgetter("syncs"),
+        summarised=True,
+        heading="Syncs",
+    ),
+    Metric("messages", "Messages sent", _SENT["messages"], read=attrgetter("messages"), summarised=True),
+    Metric("scalars", "Scalars sent", _SENT["scalars"], read=attrgetter("scalars"), summarised=True),
+    Metric("bytes", "Bytes sent", _SENT["bytes"], "B", read=attrgetter("bytes"), summarised=True),
+    Metric(
+        "coverage",
+        "Coverage",
+        "share of clients whose confidence set has held the truth so far",
+        read=attrgetter("coverage"),
+    ),
+    Metric(
+        "epsilon",
+        "Privacy spent",
+        "privacy spent by the client that has spent most",
+        read=attrgetter("epsilon"),
+        summarised=True,
+        heading="ε",
+    ),
+    *(
+        Metric(
+            f"{side}_bound",
+            f"{side.capitalize()} bound",
+            f"what theory says of the regret on this very instance, from {'above' if side == 'upper' else 'below'}",
+            read=_bound(side),
+            summarised=True,
+        )
+        for side in BOUNDS
+    ),
+    *(
+        Metric(
+            f"{way}_{unit}",
+            f"{unit.capitalize()} {where.split(',')[0]}",
+            f"{_SENT[unit]}, {where}",
+            "B" if unit == "bytes" else "",
+            read=_way(way, unit),
+            summarised=unit != "signals",
+        )
+        for way, where in _WAYS.items()
+        for unit in UNITS
+    ),
+    Metric("seconds", "Seconds", "time the run took, environment included", "s"),
+)
+
+METRICS: Mapping[str, Metric] = {metric.name: metric for metric in _TABLE}
+"""Every metric by its name."""
