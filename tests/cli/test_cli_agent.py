@@ -48,7 +48,7 @@ def test_help_imports_nothing_heavy() -> None:
 
 def test_a_missing_extra_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("fedbandits.cli.extras.find_spec", lambda name: None)
-    code, _, err = invoke("agent", "serve", "--db", str(tmp_path / "agent.db"), "--no-token")
+    code, _, err = invoke("agent", "serve", str(tmp_path / "agent.db"), "--no-token")
     assert code == 2
     assert "pip install 'fedbandits[deploy]'" in err
 
@@ -68,7 +68,7 @@ def test_a_missing_extra_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 )
 def test_mistakes_are_one_line(tmp_path: Path, words: list[str], message: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    code, out, err = invoke("agent", "serve", "--db", "agent.db", *words)
+    code, out, err = invoke("agent", "serve", "agent.db", *words)
     assert (code, out) == (2, "")
     assert message in err
     assert "Traceback" not in err
@@ -78,7 +78,7 @@ def test_mistakes_are_one_line(tmp_path: Path, words: list[str], message: str, m
 @pytest.mark.usefixtures("extra")
 def test_tokens_are_not_shown(tmp_path: Path) -> None:
     bad = "a secret with spaces in it"
-    code, _, err = invoke("agent", "serve", "--db", str(tmp_path / "agent.db"), FEDBANDITS_AGENT_TOKEN=bad)
+    code, _, err = invoke("agent", "serve", str(tmp_path / "agent.db"), FEDBANDITS_AGENT_TOKEN=bad)
     assert code == 2
     assert "a token has at least 20" in err
     assert bad not in err
@@ -88,7 +88,7 @@ def test_tokens_are_not_shown(tmp_path: Path) -> None:
 def test_an_address_in_use(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-        words = ["agent", "serve", "--db", str(tmp_path / "agent.db"), "--port", str(port), "--no-token"]
+        words = ["agent", "serve", str(tmp_path / "agent.db"), "--port", str(port), "--no-token"]
         code, _, err = invoke(*words)
     assert code == 2
     assert f"cannot listen on 127.0.0.1 port {port}" in err
@@ -99,7 +99,7 @@ def test_an_address_in_use(tmp_path: Path) -> None:
 def test_a_damaged_file_is_one_line(tmp_path: Path) -> None:
     path = tmp_path / "agent.db"
     path.write_bytes(b"not a database at all" * 100)
-    code, _, err = invoke("agent", "serve", "--db", str(path), "--port", "0", "--no-token")
+    code, _, err = invoke("agent", "serve", str(path), "--port", "0", "--no-token")
     assert code == 1
     assert "damaged" in err
     assert "Traceback" not in err
@@ -112,7 +112,7 @@ def test_settings_that_differ(tmp_path: Path) -> None:
     from fedbandits.deploy.http.configuration import load_configuration
 
     load_configuration(tmp_path / "one.toml").open(tmp_path / "agent.db").close()
-    words = ["agent", "serve", "--db", str(tmp_path / "agent.db"), "--port", "0"]
+    words = ["agent", "serve", str(tmp_path / "agent.db"), "--port", "0"]
     code, _, err = invoke(*words, "--config", str(tmp_path / "two.toml"), FEDBANDITS_AGENT_TOKEN=SECRET)
     assert code == 2
     assert "dim: 3 there, 4 now" in err
@@ -136,6 +136,26 @@ def test_status(kept: Path) -> None:
     told = json.loads(invoke("agent", "status", str(kept), "--json")[1])
     assert (told["algorithm"], told["identity"], told["agents"]) == ("dislinucb", 1, 3)
     assert (told["decisions"], told["rewards"], told["awaiting"], told["synchronised_at"]) == (2, 1, 1, None)
+
+
+def test_every_command_takes_the_file_by_its_place_and_by_its_name(kept: Path) -> None:
+    before = invoke("agent", "status", str(kept), "--json")
+    for words in (["--db", str(kept), "--json"], ["--json", f"--db={kept}"]):
+        assert invoke("agent", "status", *words) == before
+    assert invoke("agent", "backup", "--db", str(kept), str(kept.with_name("one.db")))[0] == 0
+    assert invoke("agent", "backup", str(kept.with_name("two.db")), "--db", str(kept))[0] == 0
+    assert kept.with_name("one.db").exists()
+    assert kept.with_name("two.db").exists()
+    assert invoke("agent", "forget", "--db", str(kept), "--before", "2000-01-01")[0] == 0
+    code, _, err = invoke("agent", "status", str(kept), "--db", str(kept))
+    assert (code, "unexpected extra argument" in err) == (2, True)
+    assert invoke("agent", "status", "--db")[0] == 2
+
+
+def test_serve_takes_the_file_like_the_others(tmp_path: Path) -> None:
+    for words in ([str(tmp_path / "agent.db")], ["--db", str(tmp_path / "agent.db")]):
+        code, _, err = invoke("agent", "serve", *words)
+        assert (code, "a token is missing" in err) == (2, True)
 
 
 def test_backup(kept: Path) -> None:

@@ -79,12 +79,34 @@ def test_list_as_json() -> None:
     assert all(properties <= entry.keys() for entry in listed["algorithms"])
 
 
-def test_list_for_people_fits_80_columns() -> None:
-    code, out, _ = invoke("list")
+def test_list_in_detail_fits_80_columns() -> None:
+    code, out, _ = invoke("list", "--details")
     assert code == 0
     assert max(map(len, out.splitlines())) <= 80
     for name in (*ALGORITHMS, *ENVIRONMENTS, *NETWORKS, *shipped_experiments()):
         assert name in out.splitlines()
+
+
+def test_list_begins_with_an_overview_that_fits_a_screen() -> None:
+    code, out, _ = invoke("list", "algorithms")
+    assert code == 0
+    title, *lines, more = out.splitlines()
+    assert title.strip() == "algorithms"
+    assert max(map(len, lines)) <= 80
+    assert [line.split()[0] for line in lines] == list(ALGORITHMS)
+    for line, kind in zip(lines, ALGORITHMS.values(), strict=True):
+        _, family, topology, *clause = line.split()
+        assert (family, topology) == (kind.about.family, kind.about.topology)
+        assert kind.about.talks.startswith(" ".join(clause).removesuffix("…").strip())
+    assert "fedbandits list algorithms NAME" in more
+    for words in (["list"], ["list", "environments"], ["list", "networks"], ["list", "experiments"]):
+        assert max(map(len, invoke(*words)[1].splitlines())) <= 80
+
+
+def test_list_one_in_detail() -> None:
+    _, out, _ = invoke("list", "algorithms", "dislinucb")
+    assert "guarantee" in out
+    assert "threshold=theory" in out
 
 
 def test_list_one() -> None:
@@ -159,6 +181,10 @@ def test_report_writes_where_it_is_told(compared: tuple[Path, dict], tmp_path: P
         (["list", "colours"], "algorithms, environments, networks, experiments"),
         (["list", "networks", "nowhere"], "among the networks; known are: "),
         (["list", "algorithms", "nobody"], "known are: random"),
+        (["list", "algorithms", "dislinuc"], "did you mean 'dislinucb'?"),
+        (["compare"], "Example: fedbandits compare -a "),
+        (["compare", "-a", "random", "--horizn", "3"], "`fedbandits compare --help`"),
+        (["compare", "-a", "random", "--horizon", "many"], "'many' is not a valid integer"),
         (["report", "nowhere"], "does not exist"),
         (["report", "."], "holds no results"),
         (["frobnicate"], "--help"),

@@ -7,17 +7,34 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperCommand
 
 from fedbandits.cli.options import AsJson
 
 NAME = "agent"
-EXAMPLE = "Example: [bold]fedbandits agent serve --db agent.db --config agent.toml --token-file token[/bold]"
+EXAMPLE = "Example: [bold]fedbandits agent serve agent.db --config agent.toml --token-file token[/bold]"
 
 app = typer.Typer(no_args_is_help=True, help="A deployed agent: its service over HTTP, its upkeep.", epilog=EXAMPLE)
 AgentFile = Annotated[Path, typer.Argument(metavar="DB", help="The agent's file, which may be in use.")]
+
+
+class OfAnAgent(TyperCommand):
+    """A command whose first argument is an agent's file, which may also be written as `--db FILE`."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Put what `--db` names in front."""
+        for at, word in enumerate(args):
+            option, equals, name = word.partition("=")
+            if word == "--":
+                break
+            if option == "--db" and (equals or at + 1 < len(args)):
+                rest = args[at + 1 :] if equals else args[at + 2 :]
+                args = [name if equals else args[at + 1], *args[:at], *rest]
+                break
+        return super().parse_args(ctx, args)
 
 
 @app.callback()
@@ -25,14 +42,14 @@ def agent() -> None:
     """A deployed agent: its service over HTTP, its upkeep."""
 
 
-@app.command(epilog=EXAMPLE)
+@app.command(cls=OfAnAgent, epilog=EXAMPLE)
 def serve(
-    db: Annotated[Path, typer.Option("--db", help="The agent's file; made if there is none.")],
+    db: Annotated[Path, typer.Argument(metavar="DB", help="The agent's file; made if there is none.")],
     config: Annotated[
         Path | None,
         typer.Option(
             "--config",
-            help="TOML: [agent] algorithm, dim, ...; [service] limits. Needed for a new agent.",
+            help=r"TOML: \[agent] algorithm, dim, ...; \[service] limits. Needed for a new agent.",
             show_default=False,
         ),
     ] = None,
@@ -78,7 +95,7 @@ def serve(
     note("stopped; the agent is closed")
 
 
-@app.command()
+@app.command(cls=OfAnAgent)
 def status(db: AgentFile, as_json: AsJson = False) -> None:
     """Show how an agent is getting on."""
     from fedbandits.cli.console import print_facts
@@ -92,7 +109,7 @@ def status(db: AgentFile, as_json: AsJson = False) -> None:
     print_facts(facts, as_json=as_json)
 
 
-@app.command()
+@app.command(cls=OfAnAgent)
 def backup(db: AgentFile, copy: Annotated[Path, typer.Argument(help="A new file.")]) -> None:
     """Copy an agent's file, or a server's, while it is in use. See the documentation before you restore one."""
     from fedbandits.deploy.backup import back_up
@@ -101,7 +118,7 @@ def backup(db: AgentFile, copy: Annotated[Path, typer.Argument(help="A new file.
         back_up(db, copy)
 
 
-@app.command()
+@app.command(cls=OfAnAgent)
 def forget(
     db: AgentFile,
     before: Annotated[

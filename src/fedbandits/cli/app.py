@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 import sys
 import warnings
 from collections.abc import Callable, Sequence
 from typing import Annotated, Any
 
 import typer
+from rich.text import Text
 from typer.core import TyperGroup
 
 from fedbandits import __version__
@@ -48,17 +50,25 @@ def _guarded(command: Callable[[], Any]) -> int:
 
         if isinstance(error, ConfigError):
             return complain(str(error), code=2)
-        if callable(message := getattr(error, "format_message", None)):  # a usage error of typer's
-            return complain(
-                f"{message().rstrip('.')}; `fedbandits --help` and `fedbandits COMMAND --help` say what there is",
-                code=2,
-            )
+        if hasattr(error, "format_message"):  # a usage error of typer's, whose classes depend on its version
+            return complain(_usage(error), code=2)
         from fedbandits.studies.engines.failures import TaskError
 
         if isinstance(error, TaskError):
             return complain(str(error), code=1)
         raise
     return code if isinstance(code, int) else 0
+
+
+def _usage(error: Any) -> str:
+    """What was wrong in the way a command was written, and what helps."""
+    sentences = re.split(r"(?<=[.?]) +", error.format_message())
+    message = " ".join(dict.fromkeys(sentences)).rstrip(".")  # click and typer both say what was perhaps meant
+    context = getattr(error, "ctx", None)
+    if type(error).__name__ == "MissingParameter" and context is not None and context.command.epilog:
+        message += f". {Text.from_markup(context.command.epilog).plain}"
+    command = "fedbandits" if context is None else context.command_path
+    return f"{message}; `{command} --help` says what there is"
 
 
 def _as_note(message: Warning | str, *_: Any, **__: Any) -> None:
@@ -71,7 +81,14 @@ def _show_version(wanted: bool) -> None:
         raise typer.Exit
 
 
-app = typer.Typer(cls=Commands, add_completion=False, no_args_is_help=False, rich_markup_mode="rich")
+app = typer.Typer(
+    name="fedbandits",
+    cls=Commands,
+    add_completion=False,
+    no_args_is_help=False,
+    rich_markup_mode="rich",
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
 
 
 @app.callback(

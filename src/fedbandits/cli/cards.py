@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from textwrap import shorten
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Group
@@ -10,6 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from fedbandits.algorithms import ALGORITHMS
+from fedbandits.contract.catalogue import ConfigError, hint
 from fedbandits.contract.description import plain
 from fedbandits.environments import ENVIRONMENTS
 from fedbandits.experiments import load_experiment, shipped_experiments
@@ -21,13 +25,32 @@ if TYPE_CHECKING:
 
 def entries(kind: Kind) -> list[dict[str, Any]]:
     """All entries of one kind, parameters with their defaults included."""
-    listing = {
-        "algorithms": _algorithms,
-        "environments": _environments,
-        "networks": _networks,
-        "experiments": _experiments,
-    }
-    return listing[kind]()
+    listing, describe = _KINDS[kind]
+    return [describe(name, found) for name, found in listing().items()]
+
+
+def entry(kind: Kind, name: str) -> dict[str, Any]:
+    """One entry of one kind; raises `ConfigError` where there is none of that name."""
+    listing, describe = _KINDS[kind]
+    registry = listing()
+    if name not in registry:
+        raise ConfigError(f"list: there is no {name!r} among the {kind}; {hint(name, list(registry))}")
+    return describe(name, registry[name])
+
+
+def overview(listed: Sequence[dict[str, Any]], width: int) -> Table:
+    """A line for each entry, at most `width` wide: its name, what sort it is, and a clause about it."""
+    lines = Table.grid(padding=(0, 2, 0, 0))
+    columns = [key for key in ("name", "family", "topology") if key in listed[0]]
+    widths = [max(len(each[key]) for each in listed) for key in columns]
+    left = max(width - sum(widths) - 2 * len(columns), 20)
+    for key in columns:
+        lines.add_column(style="bold cyan" if key == "name" else "dim", no_wrap=True)
+    lines.add_column(no_wrap=True)
+    for each in listed:
+        [clause] = (each[key] for key in ("talks", "summary", "title") if key in each)
+        lines.add_row(*(each[key] for key in columns), Text(shorten(clause, left, placeholder=" …")))
+    return lines
 
 
 def card(entry: dict[str, Any]) -> Group:
@@ -41,62 +64,51 @@ def card(entry: dict[str, Any]) -> Group:
     return Group(Text(entry["name"], style="bold cyan"), lines, Text())
 
 
-def _algorithms() -> list[dict[str, Any]]:
-    return [
-        {
-            "name": name,
-            "family": kind.about.family,
-            "topology": kind.about.topology,
-            "talks": kind.about.talks,
-            "wire": kind.about.wire,
-            "private": kind.about.private,
-            "guarantee": kind.about.guarantee,
-            "source": kind.about.source,
-            "parameters": _parameters(kind),
-        }
-        for name, kind in ALGORITHMS.items()
-    ]
+def _algorithm(name: str, kind: type[Any]) -> dict[str, Any]:
+    about = kind.about
+    return {
+        "name": name,
+        "family": about.family,
+        "topology": about.topology,
+        "talks": about.talks,
+        "wire": about.wire,
+        "private": about.private,
+        "guarantee": about.guarantee,
+        "source": about.source,
+        "parameters": _parameters(kind),
+    }
 
 
-def _environments() -> list[dict[str, Any]]:
-    return [
-        {
-            "name": name,
-            "family": kind.about.family,
-            "summary": kind.about.summary,
-            "source": kind.about.source,
-            "parameters": _parameters(kind),
-        }
-        for name, kind in ENVIRONMENTS.items()
-    ]
+def _environment(name: str, kind: type[Any]) -> dict[str, Any]:
+    return {"name": name, "family": kind.about.family} | _described(kind)
 
 
-def _networks() -> list[dict[str, Any]]:
-    return [
-        {
-            "name": name,
-            "summary": kind.about.summary,
-            "source": kind.about.source,
-            "parameters": _parameters(kind),
-        }
-        for name, kind in NETWORKS.items()
-    ]
+def _network(name: str, kind: type[Any]) -> dict[str, Any]:
+    return {"name": name} | _described(kind)
 
 
-def _experiments() -> list[dict[str, Any]]:
-    listed = []
-    for name in shipped_experiments():
-        experiment = load_experiment(name)
-        listed.append(
-            {
-                "name": name,
-                "title": experiment.title,
-                "source": experiment.source,
-                "algorithms": list(experiment.algorithms),
-                "claims": [claim.text for claim in experiment.claims],
-            }
-        )
-    return listed
+def _described(kind: type[Any]) -> dict[str, Any]:
+    return {"summary": kind.about.summary, "source": kind.about.source, "parameters": _parameters(kind)}
+
+
+def _experiment(name: str, path: Path) -> dict[str, Any]:
+    experiment = load_experiment(path)
+    return {
+        "name": name,
+        "title": experiment.title,
+        "source": experiment.source,
+        "algorithms": list(experiment.algorithms),
+        "claims": [claim.text for claim in experiment.claims],
+    }
+
+
+_KINDS: dict[str, tuple[Callable[[], Mapping[str, Any]], Callable[[str, Any], dict[str, Any]]]] = {
+    "algorithms": (lambda: ALGORITHMS, _algorithm),
+    "environments": (lambda: ENVIRONMENTS, _environment),
+    "networks": (lambda: NETWORKS, _network),
+    "experiments": (shipped_experiments, _experiment),
+}
+"""What there is of each kind, by name, and how an entry is told."""
 
 
 def _parameters(kind: type[Any]) -> dict[str, Any]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Annotated, Any, Literal
 
 import typer
+from rich.text import Text
 
 from fedbandits.cli.options import AsJson
 
@@ -17,27 +18,38 @@ KINDS: tuple[Kind, ...] = ("algorithms", "environments", "networks", "experiment
 
 def command(
     what: Annotated[str | None, typer.Argument(metavar=f"[{'|'.join(KINDS)}]", help="Everything if not given.")] = None,
-    name: Annotated[str | None, typer.Argument(help="Only this one.")] = None,
+    name: Annotated[str | None, typer.Argument(help="Only this one, in detail.", show_default=False)] = None,
+    details: Annotated[
+        bool, typer.Option("--details", help="Everything that is known of each, not just a line.")
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """The catalogue: when an algorithm talks, what crosses the wire, what is guaranteed, and its parameters."""
-    from fedbandits.cli.cards import card, entries
+    """The catalogue: a line for each, and for one of them everything that is known.
+
+    Of an algorithm: when it talks, what crosses the wire, what is guaranteed, and its parameters.
+    """
+    from fedbandits.cli.cards import card, entries, entry, overview
     from fedbandits.cli.console import out, print_json
     from fedbandits.contract.catalogue import ConfigError
 
-    if what is not None and what not in KINDS:
+    chosen = [kind for kind in KINDS if what in (None, kind)]
+    if not chosen:
         raise ConfigError(f"list: there are no {what!r}; choose one of {', '.join(KINDS)}")
-    found: dict[str, list[dict[str, Any]]] = {kind: entries(kind) for kind in KINDS if what in (None, kind)}
-    if name is not None and what is not None:
-        found[what] = [entry for entry in found[what] if entry["name"] == name]
-        if not found[what]:
-            known = ", ".join(entry["name"] for entry in entries(what))
-            raise ConfigError(f"list: there is no {name!r} among the {what}; known are: {known}")
+    if name is not None:
+        found: dict[str, list[dict[str, Any]]] = {kind: [entry(kind, name)] for kind in chosen}
+    else:
+        found = {kind: entries(kind) for kind in chosen}
     if as_json:
         print_json(found if what is None else found[what])
         return
     console = out()
     for kind, listed in found.items():
-        console.print(f"[bold underline]{kind}[/]\n")
-        for entry in listed:
-            console.print(card(entry))
+        console.print(f"[bold underline]{kind}[/]")
+        if name is None and not details:
+            console.print(overview(listed, console.width))
+        else:
+            console.print(Text())
+            for each in listed:
+                console.print(card(each))
+    if name is None and not details:
+        console.print(Text(f"More: fedbandits list {what or 'algorithms'} NAME, or --details for all.", style="dim"))
