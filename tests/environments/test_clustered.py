@@ -20,7 +20,7 @@ def gaps(theta):
 
 
 def alike(world):
-    labels = np.array(world.problem.clusters)
+    labels = np.array(world.truth().clusters)
     return labels[:, None] == labels[None, :]
 
 
@@ -80,12 +80,12 @@ class TestParameters:
 
     def test_agents_are_spread_uniformly_over_balanced_clusters(self):
         env = ClusteredLinear(clients=50, clusters=5)
-        counts = sum(np.bincount(made(env, seed).problem.clusters, minlength=5) for seed in range(60))
+        counts = sum(np.bincount(made(env, seed).truth().clusters, minlength=5) for seed in range(60))
         np.testing.assert_allclose(counts / counts.sum(), 0.2, atol=0.03)
 
     def test_imbalanced_sizes_are_exact_and_agents_in_random_order(self):
         env = ClusteredLinear(clients=50, sizes=(26, *[2] * 12))
-        first, second = (np.array(made(env, seed).problem.clusters) for seed in (0, 1))
+        first, second = (np.array(made(env, seed).truth().clusters) for seed in (0, 1))
         for labels in (first, second):
             assert np.bincount(labels).tolist() == [26] + [2] * 12
         assert (first != second).any()
@@ -96,7 +96,7 @@ class TestParameters:
         first, second = env.world(HORIZON, seed), env.world(HORIZON, seed)
         np.testing.assert_array_equal(first.theta, second.theta)
         np.testing.assert_array_equal(first.turn(7).arms, second.turn(7).arms)
-        assert first.problem.clusters == second.problem.clusters
+        assert first.truth() == second.truth()
 
     def test_decaying_arms_of_a_pool(self):
         """Unit norm, second moments falling from the first coordinate to the last, K distinct ones of the pool."""
@@ -147,7 +147,7 @@ class TestDrift:
         before, after = world._before.theta, world._after.theta
         changed = (before != after).any(axis=1)
         assert changed.sum() == 10
-        old, new = np.array(world.clusters_in(0)), np.array(world.clusters_in(HORIZON - 1))
+        old, new = np.array(world.truth(0).clusters), np.array(world.truth(HORIZON - 1).clusters)
         np.testing.assert_array_equal(old != new, changed)
         inside = np.array([[gaps(before)[old == k][:, old == k].max()] for k in np.unique(old)]).max()
         for i in np.flatnonzero(changed):
@@ -172,7 +172,7 @@ class TestDrift:
         env = ClusteredDrift(clients=3, dim=12, clusters=9, movers=1.0)
         for seed in range(10):
             world = made(env, seed)
-            old, new = np.array(world.clusters_in(0)), np.array(world.clusters_in(HORIZON))
+            old, new = np.array(world.truth(0).clusters), np.array(world.truth(HORIZON).clusters)
             if len(set(old)) == 1:
                 np.testing.assert_array_equal(old, new)
             else:

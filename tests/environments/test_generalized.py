@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from scipy import stats
 from scipy.special import expit
 
+from fedbandits.contract.facts import Link, Noise, Norms
 from fedbandits.environments import Logistic, PoissonCounts, Probit
 from fedbandits.environments.laws import Bernoulli, Gaussian, Poisson, law_of
 
@@ -24,9 +25,9 @@ def world(env, horizon=200, seed=0):
 @every_kind
 def test_the_problem_says_what_may_be_known(kind):
     problem = world(KINDS[kind][0](**SMALL)).problem
-    assert problem.link == kind
-    assert (problem.bound, problem.arm_norm) == (1.0, 1.0)
-    assert problem.noise == (2.0 if kind == "poisson" else 0.5)
+    assert problem.get(Link) == Link(kind)
+    assert problem.get(Norms) == Norms(1.0, 1.0)
+    assert problem.get(Noise) == Noise(2.0 if kind == "poisson" else 0.5)
 
 
 def test_the_publications_size_is_the_default():
@@ -123,7 +124,7 @@ def test_the_same_choice_is_rewarded_alike_whoever_makes_it(kind):
 @pytest.mark.parametrize("pool", [None, 40])
 def test_biased_arms_end_with_a_constant(pool):
     instance = world(Logistic(**SMALL, spread="biased", pool=pool))
-    assert instance.problem.arm_norm == pytest.approx(np.sqrt(2))
+    assert instance.problem.get(Norms).arms == pytest.approx(np.sqrt(2))
     for step in range(20):
         arms = instance.turn(step).arms
         np.testing.assert_allclose(np.linalg.norm(arms, axis=2), np.sqrt(2), rtol=1e-12)

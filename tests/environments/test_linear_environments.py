@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from pydantic import ValidationError
 from scipy import stats
 
 import fedbandits as fb
+from fedbandits.contract.facts import Noise, Norms, Shared
 from fedbandits.environments import Linear, LinearShared
 from fedbandits.environments import linear as module
 
@@ -131,12 +131,12 @@ def test_shared_coordinates_are_shared_and_the_others_are_not():
     assert (instance.theta[:, :3] == instance.theta[0, :3]).all()
     assert len(np.unique(instance.theta[:, 3:], axis=0)) == 6
     np.testing.assert_allclose((instance.theta[:, :3] ** 2).sum(axis=1), 3 / 5)
-    assert instance.problem.shared == 3
+    assert instance.problem.get(Shared) == Shared(3)
 
 
 def test_the_problem_says_what_may_be_known():
     problem = world(Linear(**SMALL, noise=0.25), horizon=77).problem
-    assert problem == fb.Problem(agents=4, dim=4, arms=5, horizon=77, noise=0.25)
+    assert problem == fb.Problem(agents=4, dim=4, arms=5, horizon=77, facts=(Noise(0.25), Norms(1.0, 1.0)))
 
 
 def test_noise_is_gaussian_of_the_stated_size():
@@ -230,7 +230,7 @@ class TestStragglers:
         assert world(Linear(clients=4, dim=2, arms=2)).turn(0).reachable is None
 
 
-class TestSchedules:
+class TestAttendance:
     def who(self, schedule, steps=40, clients=4):
         instance = world(Linear(clients=clients, dim=2, arms=2, schedule=schedule))
         return [instance.turn(step).who.tolist() for step in range(steps)]
@@ -275,5 +275,5 @@ class TestSchedules:
     ],
 )
 def test_bad_parameters_are_refused(kind, parameters, match):
-    with pytest.raises(ValidationError, match=match):
+    with pytest.raises(fb.ConfigError, match=match):
         kind(**parameters)

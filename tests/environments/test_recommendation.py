@@ -10,6 +10,7 @@ from scipy import stats
 
 import fedbandits as fb
 from fedbandits.contract.catalogue import ConfigError
+from fedbandits.contract.facts import Noise, Norms
 from fedbandits.environments import Log, Recommendation, recommendation
 
 ITEMS, DIM = 60, 5
@@ -160,8 +161,8 @@ def test_bias_appends_a_constant():
 def test_tells_algorithms_the_sizes_and_the_noise_of_a_unit_reward():
     problem = world(horizon=9, arms=7).problem
     assert (problem.agents, problem.dim, problem.arms, problem.horizon) == (len(COUNTS), DIM, 7, 9)
-    assert (problem.noise, problem.bound) == (0.5, 1.0)
-    assert world(noise=0.1).problem.noise == 0.1
+    assert (problem.get(Noise, Noise()).sigma, problem.get(Norms, Norms()).parameter) == (0.5, 1.0)
+    assert world(noise=0.1).problem.get(Noise) == Noise(0.1)
 
 
 @pytest.mark.parametrize(("schedule", "longest"), [("one", EVENTS), ("all", max(COUNTS))])
