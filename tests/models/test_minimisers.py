@@ -15,7 +15,23 @@ from fedbandits.simulation.loop import Simulation
 RIDGE, D = 2.0, 6
 
 
-class Objective:
+class Told:
+    """An objective (see `models.objectives`) that nobody has to be asked for; `asked` are the points it was told at."""
+
+    def __init__(self, at):
+        self._at = at
+        self.asked = []
+
+    def gradient(self, point):
+        return self.curvature(point)
+
+    def curvature(self, point):
+        yield from ()
+        self.asked.append(point)
+        return self._at(point)
+
+
+class Logistic:
     """F of m logistic observations, and its minimum by Newton's method to the last digits."""
 
     def __init__(self, m, seed=0, norm=1.0):
@@ -24,7 +40,8 @@ class Objective:
         self.m, self.x = m, norm * x / np.linalg.norm(x, axis=1, keepdims=True)
         theta = rng.standard_normal(D)
         self.y = (rng.random(m) < expit(self.x @ theta / np.linalg.norm(theta))).astype(float)
-        self.asked = []
+        self.gradients = Told(self.gradient)
+        self.curvatures = Told(lambda theta: (self.value(theta), self.gradient(theta), self.hessian(theta)))
         best = np.zeros(D)
         for _ in range(30):
             best = best - np.linalg.solve(self.hessian(best), self.gradient(best))
@@ -46,20 +63,10 @@ class Objective:
     def tolerance(self):
         return np.sqrt(2 * RIDGE / self.m**3)
 
-    def ask_gradient(self, theta):
-        yield from ()
-        self.asked.append(theta)
-        return self.gradient(theta)
-
-    def ask_curvature(self, theta):
-        yield from ()
-        self.asked.append(theta)
-        return self.value(theta), self.gradient(theta), self.hessian(theta)
-
     def descend(self, momentum, cap=10**5):
         return finished(
             accelerated(
-                self.ask_gradient,
+                self.gradients,
                 np.zeros(D),
                 smooth=0.25 * (self.x**2).sum(axis=1).max() + RIDGE / self.m,
                 strong=RIDGE / self.m,
@@ -80,34 +87,32 @@ def finished(conversation):
 @pytest.mark.parametrize("momentum", ["fista", "strong", "none"])
 @pytest.mark.parametrize(("m", "norm"), [(40, 1.0), (400, 1.0), (400, np.sqrt(2)), (3000, 1.0)])
 def test_the_certificate_is_kept(momentum, m, norm):
-    objective = Objective(m, norm=norm)
+    objective = Logistic(m, norm=norm)
     found = objective.descend(momentum)
     assert found.certified
     assert np.linalg.norm(objective.gradient(found.theta)) <= objective.tolerance
     assert 0 <= objective.value(found.theta) - objective.least + 1e-15 <= 1 / m**2
-    assert found.rounds == len(objective.asked)
-    np.testing.assert_array_equal(found.theta, objective.asked[-1])
-    assert all(np.linalg.norm(objective.gradient(theta)) > objective.tolerance for theta in objective.asked[:-1])
+    asked = objective.gradients.asked
+    assert found.rounds == len(asked)
+    np.testing.assert_array_equal(found.theta, asked[-1])
+    assert all(np.linalg.norm(objective.gradient(theta)) > objective.tolerance for theta in asked[:-1])
 
 
 def test_a_bound_on_the_rounds_is_kept_and_owned_up_to():
-    objective = Objective(400)
+    objective = Logistic(400)
     found = objective.descend("fista", cap=3)
-    assert (found.rounds, found.certified, len(objective.asked)) == (3, False, 3)
+    assert (found.rounds, found.certified, len(objective.gradients.asked)) == (3, False, 3)
 
 
 def test_momentum_takes_the_root_of_the_rounds_where_curvatures_lie_far_apart():
     """A quadratic with condition number 10^4: about 10^4 log(1/tolerance) rounds without, 10^2 with."""
     curvatures = np.array([1.0, 1e-2, 1e-4])
 
-    def ask(theta):
-        yield from ()
-        return curvatures * theta
-
+    bowl = Told(lambda theta: curvatures * theta)
     rounds = {}
     for momentum in ("none", "fista", "strong"):
         found = finished(
-            accelerated(ask, np.ones(3), smooth=1.0, strong=1e-4, tolerance=1e-10, cap=10**6, momentum=momentum)
+            accelerated(bowl, np.ones(3), smooth=1.0, strong=1e-4, tolerance=1e-10, cap=10**6, momentum=momentum)
         )
         assert found.certified
         rounds[momentum] = found.rounds
@@ -121,46 +126,38 @@ def test_the_publications_coefficients():
     gammas = [0.0, -0.2817535251, -0.4340427828, -0.5310638054, -0.5987785941]
     rng = np.random.default_rng(0)
     gradients = rng.standard_normal((6, 3)) + 5
-    asked = []
-
-    def ask(theta):
-        yield from ()
-        asked.append(theta)
-        return gradients[len(asked) - 1]
-
+    printed = Told(lambda theta: gradients[len(printed.asked) - 1])
     start = rng.standard_normal(3)
-    finished(accelerated(ask, start, smooth=2.0, strong=0.1, tolerance=1e-9, cap=6))
+    finished(accelerated(printed, start, smooth=2.0, strong=0.1, tolerance=1e-9, cap=6))
     theta = previous = start
     for j, gamma in enumerate(gammas):
         following = theta - gradients[j] / 2.0
         theta, previous = (1 - gamma) * following + gamma * previous, following
-        np.testing.assert_allclose(asked[j + 1], theta, rtol=1e-9)
+        np.testing.assert_allclose(printed.asked[j + 1], theta, rtol=1e-9)
 
 
 @pytest.mark.parametrize("m", [5, 40, 400, 3000])
 def test_newton_is_certified_in_under_ten_rounds(m):
-    objective = Objective(m)
-    found = finished(newton(objective.ask_curvature, np.zeros(D), tolerance=objective.tolerance, cap=50))
+    objective = Logistic(m)
+    found = finished(newton(objective.curvatures, np.zeros(D), tolerance=objective.tolerance, cap=50))
     assert found.certified
-    assert found.rounds == len(objective.asked) < 10
+    assert found.rounds == len(objective.curvatures.asked) < 10
     assert objective.value(found.theta) - objective.least <= 1 / m**2
 
 
 def test_newton_halves_a_step_that_goes_too_far():
     """sqrt(1 + z^2) from z = 3: the full step goes to -27, farther out."""
-    asked = []
 
-    def ask(z):
-        yield from ()
-        asked.append(float(z[0]))
+    def at(z):
         root = np.sqrt(1 + z[0] ** 2)
         return float(root), z / root, np.array([[root**-3]])
 
-    found = finished(newton(ask, np.array([3.0]), tolerance=1e-9, cap=50))
+    valley = Told(at)
+    found = finished(newton(valley, np.array([3.0]), tolerance=1e-9, cap=50))
     assert found.certified
     assert abs(found.theta[0]) < 1e-8
-    assert asked[1] == pytest.approx(-27.0)
-    assert asked[2] == pytest.approx(-12.0)
+    assert valley.asked[1] == pytest.approx(-27.0)
+    assert valley.asked[2] == pytest.approx(-12.0)
 
 
 @pytest.mark.parametrize("name", ["fedglb-newton", "one-ucb-glm"])

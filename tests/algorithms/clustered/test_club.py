@@ -18,7 +18,7 @@ ENV = ClusteredLinear(clients=N, dim=D, arms=6, pool=60, sizes=(5, 4, 3), centre
 
 
 def truth(world):
-    labels = np.array(world.problem.clusters)
+    labels = np.array(world.truth().clusters)
     return labels[:, None] == labels[None, :]
 
 

@@ -31,7 +31,7 @@ def alike(labels):
 @pytest.mark.parametrize("seed", range(4))
 def test_neighbourhoods_are_the_true_clusters(seed):
     run = finished(DyClu(level=1e-4), ENV, 300, seed)
-    np.testing.assert_array_equal(run.server.group, alike(run.world.problem.clusters))
+    np.testing.assert_array_equal(run.server.group, alike(run.world.truth().clusters))
 
 
 def test_neighbours_and_surprises_by_definition_from_raw_data():
@@ -78,7 +78,7 @@ class TestChange:
     @pytest.mark.parametrize("seed", range(3))
     def test_a_changed_agent_starts_anew_and_finds_its_new_cluster(self, seed):
         run = finished(DyClu(level=1e-3), self.ENV, self.HORIZON, seed)
-        before, after = run.world.clusters_in(0), run.world.clusters_in(self.HORIZON)
+        before, after = run.world.truth(0).clusters, run.world.truth(self.HORIZON).clusters
         mover = np.flatnonzero(np.array(before) != np.array(after))
         assert len(mover) == 1
         server = run.server

@@ -23,8 +23,8 @@ def found(server):
     return server.labels[:, None] == server.labels[None, :]
 
 
-def truth(problem):
-    labels = np.array(problem.clusters)
+def truth(world):
+    labels = np.array(world.truth().clusters)
     return labels[:, None] == labels[None, :]
 
 
@@ -47,7 +47,7 @@ def test_agents_separated_too_early_are_merged_again(seed):
     sizes, run = partitions(FCLUBDC(separation=0.15), THREE, 511, seed)
     assert max(sizes) > 3
     assert sizes[-1] == 3
-    np.testing.assert_array_equal(found(run.server), truth(run.world.problem))
+    np.testing.assert_array_equal(found(run.server), truth(run.world))
 
 
 def test_even_a_federation_of_equals_is_merged_after_a_split():
@@ -59,7 +59,7 @@ def test_even_a_federation_of_equals_is_merged_after_a_split():
 @pytest.mark.parametrize("seed", range(3))
 def test_by_default_the_true_clusters_are_found(seed):
     sizes, run = partitions(FCLUBDC(), THREE, 300, seed)
-    np.testing.assert_array_equal(found(run.server), truth(run.world.problem))
+    np.testing.assert_array_equal(found(run.server), truth(run.world))
     assert sizes[0] == 1, "all together at first"
 
 
@@ -107,7 +107,7 @@ def test_who_is_away_when_the_partition_changes_is_told_later():
         if not changes and len(callers):
             assert not side.server.moved.any()
     assert missed
-    np.testing.assert_array_equal(found(side.server), truth(world.problem))
+    np.testing.assert_array_equal(found(side.server), truth(world))
     held = side.agents.models.base.gram[0]
     mates = side.server.own.gram[found(side.server)[0]].sum(axis=0)
     assert np.linalg.eigvalsh(mates - held).min() > -1e-9

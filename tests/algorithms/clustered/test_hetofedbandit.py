@@ -270,7 +270,7 @@ class TestReduction:
 def waiting_server(algorithm, groups, queue, n):
     """A server whose clusters are `groups`, with `queue` waiting."""
     problem = Problem(agents=n, dim=2, arms=2, horizon=1000)
-    server = algorithm.server(problem, n)
+    server = algorithm.server(problem, n, Streams(np.random.SeedSequence(1), 1))
     server.clusters = membership([np.array(group) for group in groups], n)
     server.reported[:] = True
     server.queue = np.array(queue, dtype=np.int64)
@@ -339,7 +339,7 @@ class TestQueue:
 
     def test_e_empties_the_queue_and_serves_the_last_caller(self):
         problem = Problem(agents=4, dim=2, arms=2, horizon=1000)
-        server = HetoFedBanditE().server(problem, 4)
+        server = HetoFedBanditE().server(problem, 4, Streams(np.random.SeedSequence(1), 1))
         server.queue = np.array([0])
         talk = server.converse(np.array([0, 3]))
         asked = next(talk)
@@ -371,7 +371,7 @@ class TestRecovery:
         for seed in range(5):
             simulation = Simulation(algorithm, self.ENV, 400, seed)
             simulation.run()
-            truth = partition(np.array(simulation.world.problem.clusters))
+            truth = partition(np.array(simulation.world.truth().clusters))
             found = simulation.server.clusters
             assert {row.tobytes() for row in found} == {row.tobytes() for row in truth}
 
@@ -382,7 +382,7 @@ class TestRecovery:
         for psi in ("theory", 100.0):
             simulation = Simulation(HetoFedBandit(explore=55, noncentrality=psi), env, 60)
             simulation.run()
-            labels = np.array(simulation.world.problem.clusters)
+            labels = np.array(simulation.world.truth().clusters)
             alike = labels[:, None] == labels[None, :]
             sizes[psi] = (simulation.server.graph & ~alike).sum()
         assert sizes["theory"] == 0
@@ -401,7 +401,7 @@ class TestDrift:
             run.run(self.HORIZON - 100)
             before = run.by_agent.copy()
             run.run()
-            old, new = (np.array(run.world.clusters_in(step)) for step in (0, self.HORIZON))
+            old, new = (np.array(run.world.truth(step).clusters) for step in (0, self.HORIZON))
             wrong = run.server.graph & (new[:, None] != new[None, :])
             yield wrong.sum(), (run.by_agent - before)[old == new].mean()
 

@@ -11,7 +11,9 @@ from scipy.stats import binom, chi2, ncx2
 
 from fedbandits.algorithms import HetoFedBandit, HetoFedBanditE
 from fedbandits.algorithms.clustered.homogeneity import HomogeneityTest, compare_pairs
+from fedbandits.contract.facts import Noise
 from fedbandits.contract.problem import Problem
+from fedbandits.contract.streams import Streams
 
 NOISE = 0.1
 
@@ -91,22 +93,22 @@ class TestThresholds:
         [(30, "theory", 60.07), (30, 100.0, 215.4), (50, "theory", 63.09), (50, 100.0, 222.6)],
     )
     def test_published_levels(self, agents, noncentrality, expected):
-        problem = Problem(agents=agents, dim=25, arms=25, horizon=3000, noise=NOISE)
+        problem = Problem(agents=agents, dim=25, arms=25, horizon=3000, facts=(Noise(NOISE),))
         test = HetoFedBandit(noncentrality=noncentrality).test(problem, adaptive=False)
         assert test.threshold(25) == pytest.approx(expected, rel=5e-4)
 
     @pytest.mark.parametrize(("noncentrality", "expected"), [("theory", 44.51), (0.0, 44.31)])
     def test_released_level(self, noncentrality, expected):
-        problem = Problem(agents=30, dim=25, arms=25, horizon=3000, noise=NOISE)
+        problem = Problem(agents=30, dim=25, arms=25, horizon=3000, facts=(Noise(NOISE),))
         test = HetoFedBandit(level=0.01, noncentrality=noncentrality).test(problem, adaptive=False)
         assert test.threshold(25) == pytest.approx(expected, abs=6e-3)
 
     def test_a_world_without_noise_is_refused(self):
-        quiet = Problem(agents=3, dim=2, arms=2, horizon=10, noise=0.0)
+        quiet = Problem(agents=3, dim=2, arms=2, horizon=10, facts=(Noise(0.0),))
         with pytest.raises(ValueError, match="noise"):
-            HetoFedBandit().server(quiet, 3)
+            HetoFedBandit().server(quiet, 3, Streams(np.random.SeedSequence(0), 1))
         with pytest.raises(ValueError, match="noise"):
-            HetoFedBanditE().server(quiet, 3)
+            HetoFedBanditE().server(quiet, 3, Streams(np.random.SeedSequence(0), 1))
 
 
 def simulated(rng, pairs, d, rows, gaps, noise=NOISE):

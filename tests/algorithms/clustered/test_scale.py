@@ -34,7 +34,7 @@ def test_a_whole_run():
     env = ClusteredLinear(clients=N, clusters=M, dim=8, arms=5)
     run = Simulation(HetoFedBandit(explore=60), env, 60 + M)
     run.run()
-    truth = partition(np.array(run.world.problem.clusters))
+    truth = partition(np.array(run.world.truth().clusters))
     assert {row.tobytes() for row in run.server.clusters} == {row.tobytes() for row in truth}
     trace = run.trace()
     assert trace.messages[58] == 0

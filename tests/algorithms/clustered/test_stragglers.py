@@ -23,8 +23,10 @@ from fedbandits.algorithms import (
     HetoFedBanditPQ,
     OracleClusters,
 )
+from fedbandits.contract.facts import Truth
 from fedbandits.contract.messages import Message
 from fedbandits.contract.problem import Problem
+from fedbandits.contract.streams import Streams
 from fedbandits.environments import ClusteredLinear, Linear
 
 N, D, K = 8, 4, 6
@@ -109,8 +111,8 @@ def test_a_service_is_complete_before_the_next_one_begins():
 
 def test_whoever_is_waited_for_does_not_queue_its_cluster_again():
     """Its call is answered by the service under way; another one right after it would share next to nothing."""
-    problem = Problem(agents=3, dim=2, arms=2, horizon=100, clusters=(0, 0, 1))
-    server = OracleClusters().server(problem, 3)
+    problem = Problem(agents=3, dim=2, arms=2, horizon=100, facts=(Truth((0, 0, 1)),))
+    server = OracleClusters().server(problem, 3, Streams(np.random.SeedSequence(0), 1))
 
     def handed_over(who):
         share = {"gram": np.zeros((len(who), 2, 2)), "moment": np.zeros((len(who), 2))}

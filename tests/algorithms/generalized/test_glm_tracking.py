@@ -9,6 +9,7 @@ from scipy.special import expit
 import fedbandits as fb
 from conformance.worlds import recorded
 from fedbandits.algorithms import ALGORITHMS
+from fedbandits.contract.facts import Link, Noise
 
 N, D = 4, 5
 
@@ -85,7 +86,7 @@ def test_variant_3_sums_epochs_under_the_estimate_they_began_with():
 def test_losses_of_raw_data():
     """Loss, gradient and Hessian against numpy, for agents with different numbers of observations, some given."""
     agents = ALGORITHMS["fedglb-newton"]().agents(
-        fb.Problem(agents=3, dim=D, arms=2, horizon=2, noise=0.5, link="logistic"), 3, None
+        fb.Problem(agents=3, dim=D, arms=2, horizon=2, facts=(Noise(0.5), Link("logistic"))), 3, None
     )
     rng = np.random.default_rng(0)
     kept = [[], [], []]

@@ -10,10 +10,11 @@ import pytest
 from fedbandits.algorithms import ALGORITHMS
 from fedbandits.algorithms.generalized.parameters import GLMParameters
 from fedbandits.algorithms.generalized.widths import global_part, local_part, offline, ucb_glm
+from fedbandits.contract.facts import Link, Noise
 from fedbandits.contract.messages import Message
 from fedbandits.contract.problem import Problem
 
-PROBLEM = Problem(agents=20, dim=10, arms=25, horizon=200, noise=0.5, link="logistic")
+PROBLEM = Problem(agents=20, dim=10, arms=25, horizon=200, facts=(Noise(0.5), Link("logistic")))
 CONSTANTS = GLMParameters().constants(PROBLEM)
 M = np.array([400.0])
 ONE = np.arange(1)

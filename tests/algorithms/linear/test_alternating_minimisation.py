@@ -7,6 +7,7 @@ import pytest
 
 import fedbandits as fb
 from fedbandits.algorithms import AsyncLinUCBAM
+from fedbandits.contract.facts import Shared
 from fedbandits.contract.problem import Problem
 from fedbandits.contract.streams import Streams
 
@@ -14,7 +15,7 @@ G, D, N = 3, 5, 4
 
 
 def population(**parameters):
-    problem = Problem(agents=N, dim=D, arms=1, horizon=100, shared=G)
+    problem = Problem(agents=N, dim=D, arms=1, horizon=100, facts=(Shared(G),))
     return AsyncLinUCBAM(gamma_up=1e9, **parameters).agents(problem, N, Streams(np.random.SeedSequence(0), N))
 
 

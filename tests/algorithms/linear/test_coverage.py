@@ -7,6 +7,7 @@ import pytest
 from scipy.stats import binomtest
 
 import fedbandits as fb
+from fedbandits.contract.facts import Noise
 from fedbandits.contract.problem import Problem
 from fedbandits.contract.streams import Streams
 from fedbandits.environments.linear import unit_rows
@@ -17,7 +18,7 @@ RUNS, STEPS, D, K = 4000, 60, 3, 4
 
 def share_of_failures(rule, noise, delta, ridge, rng):
     """Every agent of an independent population is one run, with a parameter, arms and noise of its own."""
-    problem = Problem(agents=RUNS, dim=D, arms=K, horizon=STEPS, noise=noise)
+    problem = Problem(agents=RUNS, dim=D, arms=K, horizon=STEPS, facts=(Noise(noise),))
     algorithm = fb.algorithms.IndependentLinUCB(width=rule, delta=delta, ridge=ridge)
     agents = algorithm.agents(problem, RUNS, Streams(np.random.SeedSequence(0), RUNS))
     theta = unit_rows(rng, RUNS, D)

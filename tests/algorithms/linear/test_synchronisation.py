@@ -8,6 +8,7 @@ import pytest
 import fedbandits as fb
 from conformance.worlds import Together, recorded
 from fedbandits.algorithms import AsyncLinUCB, AsyncLinUCBAM, CentralLinUCB, DisLinUCB, FedLinUCBAsync
+from fedbandits.contract.facts import Shared
 from fedbandits.contract.messages import Message
 from fedbandits.contract.problem import Problem
 from fedbandits.contract.streams import Streams
@@ -142,7 +143,7 @@ class TestCommunicationCounts:
 class TestLateObservations:
     """An observation that arrives after an agent's upload and before its download is neither lost nor sent twice."""
 
-    problem = Problem(agents=3, dim=D, arms=2, horizon=50, shared=2)
+    problem = Problem(agents=3, dim=D, arms=2, horizon=50, facts=(Shared(2),))
 
     @pytest.mark.parametrize(
         "name", ["dislinucb", "central-linucb", "async-linucb", "async-linucb-am", "fedlinucb-async"]
@@ -198,7 +199,7 @@ def test_fedlinucb_acts_on_its_last_download_only():
     problem = Problem(agents=2, dim=D, arms=K, horizon=100)
     algorithm = FedLinUCBAsync(growth=3.0, width=0.1)
     agents = algorithm.agents(problem, 2, Streams(np.random.SeedSequence(0), 2))
-    server = algorithm.server(problem, 2)
+    server = algorithm.server(problem, 2, Streams(np.random.SeedSequence(1), 1))
     rng = np.random.default_rng(0)
     who = np.arange(2)
     probe = rng.standard_normal((2, 50, D))

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from pydantic import ValidationError
 
 from fedbandits.algorithms import AsyncLinUCB, AsyncLinUCBAM, DisLinUCB, FedLinUCBAsync, IndependentLinUCB
+from fedbandits.contract.errors import ConfigError
 from fedbandits.contract.problem import Problem
 from fedbandits.models.width import widths
 
@@ -106,5 +106,5 @@ def test_fedlinucb_growth():
     ],
 )
 def test_parameters_out_of_range_are_refused(kind, parameters):
-    with pytest.raises(ValidationError, match=next(iter(parameters))):
+    with pytest.raises(ConfigError, match=f"{kind.about.name}: {next(iter(parameters))}"):
         kind(**parameters)
