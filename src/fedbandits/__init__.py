@@ -6,7 +6,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from fedbandits import algorithms, deploy, environments, network, privacy
+    from fedbandits import algorithms, deploy, environments, facts, network, privacy, stages, testing
     from fedbandits.contract.catalogue import ConfigError
     from fedbandits.contract.messages import Message
     from fedbandits.contract.problem import Problem
@@ -31,9 +31,12 @@ __all__ = [
     "comparison",
     "deploy",
     "environments",
+    "facts",
     "network",
     "privacy",
     "simulate",
+    "stages",
+    "testing",
 ]
 
 _HOMES = {

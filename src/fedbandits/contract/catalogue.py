@@ -15,7 +15,7 @@ from typing import Any, Generic, Literal, TypeVar
 from fedbandits.contract.errors import ConfigError, explain, hint
 from fedbandits.contract.wire import Utterance
 
-__all__ = ["About", "AboutEnvironment", "ConfigError", "Registry", "build", "explain", "hint"]
+__all__ = ["About", "AboutEnvironment", "AboutStage", "ConfigError", "Registry", "build", "explain", "hint"]
 
 T = TypeVar("T")
 
@@ -68,6 +68,15 @@ class AboutEnvironment:
     source: str
 
 
+@dataclass(frozen=True, slots=True)
+class AboutStage:
+    """A catalogue entry."""
+
+    name: str
+    summary: str
+    source: str
+
+
 class Registry(Mapping[str, type[T]], Generic[T]):
     """Classes by name: those of this package, those that installed packages offer, and any other by its address.
 
@@ -111,6 +120,10 @@ class Registry(Mapping[str, type[T]], Generic[T]):
         except KeyError:
             address = f"; one of your own is named by its address, as in my_module:My{self.what.capitalize()}"
             raise ConfigError(f"unknown {self.what} {name!r}; {hint(name, sorted(self))}{address}") from None
+
+    def about(self, name: str) -> Any:
+        """The catalogue entry of the class called `name`."""
+        return self.find(name).about  # type: ignore[attr-defined]
 
     def name_of(self, kind: type[T]) -> str:
         """The name under which `kind` is found again: that in the catalogue, or its address."""
@@ -195,6 +208,7 @@ def _module(name: str) -> Any:
 
 def build(registry: Mapping[str, type[T]], name: str, parameters: Mapping[str, Any], what: str) -> T:
     """The entry `name` of `registry` with `parameters`; raises `ConfigError` naming the field and the fix."""
+    kind: type[T]
     if isinstance(registry, Registry):
         kind = registry.find(name)
     elif name in registry:

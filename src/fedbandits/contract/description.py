@@ -16,8 +16,11 @@ def describe(thing: Any) -> dict[str, Any]:
     """Name and parameters of an algorithm, environment or network, as plain values.
 
     The name is that of the catalogue, or of the class where it has no entry. Parameters are the fields of a dataclass,
-    and the attributes of anything else.
+    and the attributes of anything else. What is made of other things says itself what it is (`described`).
     """
+    own = getattr(thing, "described", None)
+    if own is not None:
+        return dict(own())
     return {"name": name_of(thing), **{name: plain(value) for name, value in parameters_of(thing).items()}}
 
 

@@ -1,4 +1,11 @@
-"""Algorithms, environments and networks in words: `label=name:key=value,key=value`."""
+"""Algorithms, environments and networks in words.
+
+NAME                             one of the catalogue, with its defaults: ring
+NAME:KEY=VALUE,KEY=VALUE         with parameters: dislinucb:threshold=2
+MODULE:CLASS,KEY=VALUE           one of your own: my_module:MyAlgorithm,every=5
+LABEL=...                        under a label: low=dislinucb:threshold=2
+...|STAGE:KEY=VALUE              an algorithm whose messages go through stages: dislinucb|quantise:bits=8
+"""
 
 from __future__ import annotations
 
@@ -16,21 +23,45 @@ class Spec:
     name: str
     parameters: Mapping[str, Any] = field(default_factory=dict)
     label: str = ""
+    stages: tuple[Spec, ...] = ()
+    """What messages go through."""
 
 
 def parse(text: str, option: str = "spec") -> Spec:
     """The spec that `text` spells; `option` is named in errors.
 
     >>> parse("low=dislinucb:threshold=2,width=theory")
-    Spec(name='dislinucb', parameters={'threshold': 2, 'width': 'theory'}, label='low')
-    >>> parse("ring")
-    Spec(name='ring', parameters={}, label='')
+    Spec(name='dislinucb', parameters={'threshold': 2, 'width': 'theory'}, label='low', stages=())
+    >>> parse("my_module:MyAlgorithm,every=5").name
+    'my_module:MyAlgorithm'
+    >>> parse("dislinucb|quantise:bits=8").stages[0].parameters
+    {'bits': 8}
     """
-    head, colon, tail = text.partition(":")
-    label, equals, name = (part.strip() for part in (head.partition("=") if "=" in head else ("", "", head)))
-    if not name or (equals and not label):
-        raise ConfigError(f"{option} {text!r}: a name is missing; write NAME:KEY=VALUE,... or LABEL=NAME:KEY=VALUE,...")
-    return Spec(name, _parameters(tail, name, f"{option} {text!r}") if colon else {}, label)
+    first, *stages = text.split("|")
+    head, colon, _ = first.partition(":")
+    label, equals, _ = (part.strip() for part in head.partition("="))
+    if equals and not label:
+        raise ConfigError(f"{option} {text!r}: a label is missing; write LABEL=NAME:KEY=VALUE,...")
+    named = _target(first.partition("=")[2] if equals else first, option, text)
+    through = tuple(_target(stage, option, text) for stage in stages)
+    return Spec(named.name, named.parameters, label if equals else "", through)
+
+
+def _target(text: str, option: str, whole: str) -> Spec:
+    """A name or an address, with parameters."""
+    name, colon, tail = (part.strip() for part in text.partition(":"))
+    if not name or "=" in name or (colon and not tail):
+        raise ConfigError(
+            f"{option} {whole!r}: a name is missing; write NAME:KEY=VALUE,..., LABEL=NAME:KEY=VALUE,..., or "
+            "MODULE:CLASS,KEY=VALUE for one of your own"
+        )
+    first, comma, rest = tail.partition(",")
+    if colon and "=" not in first and all(part.isidentifier() for part in first.strip().split(".")):
+        name, tail = f"{name}:{first.strip()}", rest
+        if comma and not rest.strip():
+            raise ConfigError(f"{option} {whole!r}: nothing follows the last comma")
+        return Spec(name, _parameters(rest, name, f"{option} {whole!r}") if rest else {})
+    return Spec(name, _parameters(tail, name, f"{option} {whole!r}") if colon else {})
 
 
 def _parameters(text: str, name: str, where: str) -> dict[str, Any]:

@@ -76,6 +76,7 @@ class Streams(Stateful):
         """(n, 4) uint64, the states of the generators."""
         self.secret = _Seeded(self) if secret is None else secret
         """Where noise that protects people comes from."""
+        self._seed = seed
         self._common = seed if common is None else common
 
     def __len__(self) -> int:
@@ -97,10 +98,15 @@ class Streams(Stateful):
         It depends on the federation's common seed and on the occasion, and on nothing else: not on who asks, when, or
         how often.
         """
-        told = "\0".join(map(str, occasion)).encode()
-        words = np.frombuffer(hashlib.blake2b(told, digest_size=16).digest(), "<u4").tolist()
-        held = self._common
-        return np.random.default_rng(np.random.SeedSequence(held.entropy, spawn_key=(*held.spawn_key, *words)))
+        return np.random.default_rng(_on(self._common, occasion))
+
+    def apart(self, *purpose: str | int) -> Streams:
+        """Streams of the same agents for another purpose, such as ("stage", 0): what is drawn from them moves nothing
+        here. Common draws are the same; so are secret ones that do not follow from a seed.
+        """
+        secret = None if isinstance(self.secret, _Seeded) else self.secret
+        seed = _on(self._seed, purpose)
+        return Streams(seed, identities=self.identities, common=self._common, secret=secret)
 
 
 class Secret(Stateful):
@@ -124,6 +130,13 @@ class _Seeded(Secret):
 
     def uniform(self, who: IntArray, size: int | None = None) -> FloatArray:
         return self._streams.uniform(who, size)
+
+
+def _on(seed: np.random.SeedSequence, occasion: tuple[str | int, ...]) -> np.random.SeedSequence:
+    """A seed that follows from another one and an occasion."""
+    told = "\0".join(map(str, occasion)).encode()
+    words = np.frombuffer(hashlib.blake2b(told, digest_size=16).digest(), "<u4").tolist()
+    return np.random.SeedSequence(seed.entropy, spawn_key=(*seed.spawn_key, *words))
 
 
 def _split_mix(seed: WordArray) -> WordArray:

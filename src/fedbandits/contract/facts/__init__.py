@@ -1,6 +1,7 @@
 """Facts: what may be known of a problem beforehand, one small file for each kind of knowledge."""
 
 from fedbandits.contract.facts.contamination import Contamination
+from fedbandits.contract.facts.distortion import Distortion
 from fedbandits.contract.facts.fact import Fact
 from fedbandits.contract.facts.link import Link
 from fedbandits.contract.facts.moment import Moment
@@ -17,6 +18,7 @@ FACTS: dict[str, type[Fact]] = {kind.name: kind for kind in (Noise, Norms, Link,
 __all__ = [
     "FACTS",
     "Contamination",
+    "Distortion",
     "Fact",
     "Link",
     "Moment",

@@ -1,0 +1,63 @@
+"""Stages: what may happen to messages between an algorithm and the wire, as a value and not as a variant of algorithms.
+
+A stage has two ends, one with the agents and one with the server, made together so that they cannot be paired wrongly.
+It rewrites what the algorithm declares to say, refusing what it cannot serve, and tells the problem what it may do to
+sums. `Through` puts stages around an algorithm.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Mapping
+from typing import Protocol
+
+from fedbandits.contract.arrays import IntArray
+from fedbandits.contract.catalogue import About, AboutStage
+from fedbandits.contract.messages import Message
+from fedbandits.contract.problem import Problem
+from fedbandits.contract.state import Stateful
+from fedbandits.contract.streams import Streams
+from fedbandits.contract.wire import Direction, Utterance
+
+
+class End(Stateful):
+    """One end of a stage. What it remembers is named by `keeps`, rows by agent, and saved with its side.
+
+    `outgoing` and `incoming` may not depend on which other agents a message holds, to the last bit.
+    """
+
+    @abstractmethod
+    def outgoing(self, message: Message) -> Message:
+        """What is sent in place of `message`, which leaves this side."""
+        raise NotImplementedError
+
+    @abstractmethod
+    def incoming(self, message: Message) -> Message:
+        """What is heard in place of `message`, which arrives at this side."""
+        raise NotImplementedError
+
+    def reached(self, who: IntArray) -> None:
+        """The last `outgoing` message has reached `who`; to the others it was never sent."""
+
+
+class Stage(Protocol):
+    """A frozen dataclass of parameters (`contract.parameters`) with an entry in the catalogue, `about`."""
+
+    @property
+    def about(self) -> AboutStage:
+        """Its entry in the catalogue; a class attribute."""
+
+    def declares(self, about: About) -> About:
+        """What an algorithm that is `about` this says through the stage, and which guarantee is left; raises
+        `ConfigError` where the stage cannot serve it.
+        """
+
+    def poses(self, problem: Problem) -> Problem:
+        """The problem as the algorithm should see it: with what the stage may do to sums."""
+
+    def ends(self, says: tuple[Utterance, ...], away: Direction, n: int, sizes: Mapping[str, int], rng: Streams) -> End:
+        """The end whose messages leave in the direction `away`: "up" for n agents, "down" for a server of n agents.
+
+        `says` are the utterances before the stage has rewritten them, `sizes` the lengths that their shapes name, and
+        `rng` is the stage's own: one stream for each agent, or one for the server.
+        """
