@@ -9,19 +9,18 @@ from scipy import stats
 from conformance.flood import TOLD
 from fedbandits.contract.catalogue import ConfigError
 from fedbandits.contract.messages import Message
-from fedbandits.contract.wire import Field, Utterance, Wire, vector
+from fedbandits.contract.wire import Ragged, Utterance, WireField, vector
 from fedbandits.graphs.network import Faults
-from fedbandits.transport.corruption import Corruption
-from fedbandits.transport.mishaps import byzantine, fate_of
+from fedbandits.transport.corruption import Corruption, check_corruptible
+from fedbandits.transport.mishaps import byzantine, mishaps_of
 
 N = 400
-WIRE = Wire().speaking([TOLD], {})
-MANY = Utterance("many", "peer", (Field("mean", (2,), raw=True), vector("weights", 3), Field("last", raw=True)))
+MANY = Utterance("many", "peer", (WireField("mean", (2,), raw=True), vector("weights", 3), WireField("last", raw=True)))
 
 
-def corruption(wire=WIRE, seed=0, arms=3, **faults):
+def corruption(said=TOLD, seed=0, arms=3, **faults):
     given = Faults(**faults)
-    return Corruption(given, fate_of(given, np.random.SeedSequence(seed)), N, arms, wire)
+    return Corruption(given, mishaps_of(given, np.random.SeedSequence(seed)), N, arms, said)
 
 
 def told(rewards, arms=None):
@@ -44,7 +43,7 @@ class TestContamination:
 
     def test_strikes_byzantine_agents_alone(self):
         faults = Faults(contamination=0.3, byzantine=0.25)
-        guilty = byzantine(fate_of(faults, np.random.SeedSequence(0)), 0.25, N)
+        guilty = byzantine(mishaps_of(faults, np.random.SeedSequence(0)), 0.25, N)
         struck = left_with(corruption(contamination=0.3, byzantine=0.25)) != 0.5
         assert guilty.sum() == 100
         np.testing.assert_array_equal(struck.any(axis=0), guilty)
@@ -76,7 +75,7 @@ class TestTampering:
         assert stats.kstest(added / 0.3, "uniform").pvalue > 0.01
 
     def test_each_number_is_changed_by_itself(self):
-        one = corruption(Wire().speaking([MANY], {}), tampering=0.3)
+        one = corruption(MANY, tampering=0.3)
         added = one.on_the_way(np.zeros((N, 3)), None, *self.journeys)
         assert len(np.unique(added)) == 3 * N
 
@@ -128,10 +127,10 @@ class TestRawFields:
         return Message("many", np.arange(2), arrays)
 
     def test_numbers_are_read_and_written_field_by_field(self):
-        one, message = corruption(Wire().speaking([MANY], {})), self.message()
+        one, message = corruption(MANY), self.message()
         numbers = one.numbers(message)
         assert numbers.tolist() == [[0, 1, 8], [2, 3, 9]]
-        changed = one.rewritten("many", message.arrays, -numbers)
+        changed = one.rewritten(message.arrays, -numbers)
         np.testing.assert_array_equal(changed["mean"], -message.arrays["mean"])
         np.testing.assert_array_equal(changed["last"], -message.arrays["last"])
         np.testing.assert_array_equal(changed["weights"], message.arrays["weights"])
@@ -140,11 +139,24 @@ class TestRawFields:
     @pytest.mark.parametrize("faults", [{"contamination": 0.1}, {"tampering": 0.1}])
     def test_there_must_be_some(self, faults):
         with pytest.raises(ConfigError, match=r"corruption changes the rewards in messages, .* \(they say 'quiet'\)"):
-            corruption(Wire().speaking([Utterance("quiet", "peer", (vector("v"),))], {"d": 2}), **faults)
+            check_corruptible(Faults(**faults), [Utterance("quiet", "peer", (vector("v"),))])
+
+    def test_one_kind_that_has_some_will_do(self):
+        quiet = Utterance("quiet", "peer", (vector("v"),))
+        check_corruptible(Faults(tampering=0.1), [quiet, TOLD])
+        check_corruptible(Faults(loss=0.1), [quiet])
+        one = corruption(quiet, tampering=0.1)
+        assert not one.in_transit
+        assert one.numbers(Message("quiet", np.arange(2), {"v": np.ones((2, 3))})).shape == (2, 0)
+
+    def test_what_agents_send_more_or_less_of_cannot_be_corrupted(self):
+        ragged = Utterance("points", "peer", (WireField("rewards", (Ragged("m"),), raw=True),))
+        with pytest.raises(ConfigError, match="cannot change 'rewards'"):
+            check_corruptible(Faults(contamination=0.1), [ragged])
 
     def test_whole_numbers_are_never_touched(self):
-        wire = Wire().speaking([Utterance("told", "peer", (Field("arm", raw=True), Field("reward", raw=True)))], {})
-        left = corruption(wire, contamination=0.4).at_source(told(np.full(N, 0.5)), 0)
+        said = Utterance("told", "peer", (WireField("arm", dtype="i8", raw=True), WireField("reward", raw=True)))
+        left = corruption(said, contamination=0.4).at_source(told(np.full(N, 0.5)), 0)
         assert left.arrays["arm"].dtype == np.int64
         assert (left.arrays["arm"] == 0).all()
         assert (left.arrays["reward"] == 10.0).any()

@@ -10,13 +10,16 @@ from hypothesis import strategies as st
 
 from conformance.flood import TOLD, Flood, Script
 from conformance.subjects import same
-from fedbandits.contract.catalogue import ConfigError
+from fedbandits.contract.errors import ConfigError
+from fedbandits.contract.facts import Place
 from fedbandits.contract.ledger import Ledger
 from fedbandits.contract.messages import Message
-from fedbandits.contract.wire import Utterance, Wire, WireError, vector
+from fedbandits.contract.wire import Utterance, Wire, WireError, WireField
 from fedbandits.graphs.network import Faults
-from fedbandits.transport.closed_form import ClosedForm
+from fedbandits.transport.corruption import Corruption
 from fedbandits.transport.flooding import PATIENCE, Flooding
+from fedbandits.transport.mishaps import mishaps_of
+from fedbandits.transport.relay import Relay, relay_for
 
 ARMS = 3
 WIRE = Wire().speaking([TOLD], {})
@@ -24,7 +27,14 @@ SEED = np.random.SeedSequence(7)
 
 
 def flooding(network, ttl, faults=None, absences=False, ledger=None, wire=WIRE):
-    return Flooding(network, ttl, faults or Faults(), absences, ARMS, ledger or Ledger(), wire, SEED)
+    """A relay that floods, even where nothing goes wrong."""
+    place, faults, ledger = Place(network, ttl), faults or Faults(), ledger or Ledger()
+    ways = {}
+    for order, utterance in enumerate(wire.utterances):
+        mishaps = mishaps_of(faults, SEED, order)
+        corruption = Corruption(faults, mishaps, len(network), ARMS, utterance)
+        ways[utterance.kind] = Flooding(place, mishaps, corruption, absences, ledger, wire)
+    return Relay(place, ways, ledger, wire)
 
 
 seeds = st.integers(0, 10**9)
@@ -67,7 +77,8 @@ def test_where_nothing_goes_wrong_it_is_the_closed_form(ttl, seed):
     network = random_graph(rng)
     said = lines(len(network), 6, rng.choice([0.2, 0.6, 1.0]), rng)
     ledgers = Ledger(), Ledger()
-    relays = flooding(network, ttl, ledger=ledgers[0]), ClosedForm(network, ttl, ledgers[1], WIRE)
+    closed = relay_for(Place(network, ttl), Faults(), False, ARMS, ledgers[1], WIRE, SEED)
+    relays = flooding(network, ttl, ledger=ledgers[0]), closed
     scripts = Script(said), Script(said), Script(said)
     flood = Flood(network, ttl)
     links = 0
@@ -251,24 +262,25 @@ def test_of_copies_with_equal_life_the_lowest_sender_is_read():
 
 
 class TestDoor:
-    def test_another_kind_may_come_once_nothing_is_under_way(self):
-        other = Utterance("other", "peer", (vector("v", 2),))
-        wire = Wire().speaking([TOLD, other], {})
+    def test_another_form_may_come_once_nothing_is_under_way(self):
+        more = Utterance("told", "peer", (*TOLD.fields, WireField("v", (2,), optional=True)))
+        wire = Wire().speaking([more], {})
 
         class Changing(Script):
-            def say(self, who):
-                if self.step == 3:
-                    return Message("other", np.array([1]), {"v": np.ones((1, 2))})
-                return super().say(who)
+            def say(self, learned):
+                said = super().say(learned)
+                return [
+                    Message("told", one.who, {**one.arrays, "v": np.ones((1, 2))}) for one in said * (self.step == 3)
+                ] or said
 
             def hear(self, inbox):
-                self.heard.append((self.step, inbox.said.kind))
+                self.heard.append((self.step, len(inbox.said.arrays)))
 
-        script = Changing([{0: (0, 1.0)}])
+        script = Changing([{0: (0, 1.0)}, {}, {}, {1: (0, 1.0)}])
         script.act(flooding(nx.path_graph(3), 2, wire=wire), 5)
-        assert script.heard == [(0, "told"), (1, "told"), (3, "other")]
-        script = Changing([{}, {}, {0: (0, 1.0)}])
-        with pytest.raises(WireError, match="must be of one kind"):
+        assert script.heard == [(0, 2), (1, 2), (3, 3)]
+        script = Changing([{}, {}, {0: (0, 1.0)}, {1: (0, 1.0)}])
+        with pytest.raises(WireError, match="must have the same fields every time"):
             script.act(flooding(nx.path_graph(3), 2, wire=wire), 5)
 
     def test_rounds_come_one_after_another(self):

@@ -8,10 +8,10 @@ import pytest
 
 from conformance.flood import TOLD, Script
 from fedbandits.contract.arrays import IntArray
+from fedbandits.contract.facts import Place
 from fedbandits.contract.ledger import Ledger
 from fedbandits.contract.messages import Message
-from fedbandits.contract.problem import Problem
-from fedbandits.contract.wire import Field, Utterance, Wire, WireError
+from fedbandits.contract.wire import Utterance, Wire, WireError, WireField
 from fedbandits.graphs.network import Faults
 from fedbandits.transport.closed_form import ClosedForm
 from fedbandits.transport.flooding import Flooding
@@ -29,9 +29,9 @@ class Crowd:
         self.step = 0
         self.inboxes = []
 
-    def say(self, who: IntArray) -> Message:
+    def say(self, learned: IntArray) -> list[Message]:
         self.rewards[:] = self.step
-        return Message("told", who, {"arm": who.copy(), "reward": self.rewards})
+        return [Message("told", learned, {"arm": learned.copy(), "reward": self.rewards})]
 
     def hear(self, inbox):
         self.inboxes.append(inbox)
@@ -55,14 +55,13 @@ class Crowd:
     ],
 )
 def test_flooding_is_for_networks_on_which_something_may_happen(faults, absences, kind):
-    problem = Problem(agents=4, dim=2, arms=2, horizon=9, network=nx.cycle_graph(4), ttl=2)
-    assert isinstance(relay_for(problem, faults, absences, Ledger(), WIRE, np.random.SeedSequence(0)), kind)
+    relay = relay_for(Place(nx.cycle_graph(4), 2), faults, absences, 2, Ledger(), WIRE, np.random.SeedSequence(0))
+    assert [type(way) for way in relay._ways.values()] == [kind]
 
 
-def test_a_relay_needs_a_network():
-    problem = Problem(agents=4, dim=2, arms=2, horizon=9)
-    with pytest.raises(ValueError, match="network"):
-        relay_for(problem, Faults(), False, Ledger(), WIRE, np.random.SeedSequence(0))
+def closed(graph, ttl, ledger=None, wire=WIRE):
+    """The relay where nothing goes wrong."""
+    return relay_for(Place(graph, ttl), Faults(), False, 2, ledger or Ledger(), wire, np.random.SeedSequence(0))
 
 
 def test_the_order_is_stable():
@@ -76,7 +75,7 @@ class TestClosedForm:
 
     def test_letters_are_sorted_by_receiver_then_newest_first_then_by_origin(self):
         crowd = Crowd(self.n)
-        crowd.act(ClosedForm(self.graph, self.ttl, Ledger(), WIRE), 6)
+        crowd.act(closed(self.graph, self.ttl), 6)
         distance = dict(nx.all_pairs_shortest_path_length(self.graph))
         for step, inbox in enumerate(crowd.inboxes):
             expected = [
@@ -92,14 +91,14 @@ class TestClosedForm:
     def test_what_is_under_way_is_a_copy(self):
         """The crowd speaks from one buffer; what it said before must not follow what it says now."""
         crowd = Crowd(self.n)
-        crowd.act(ClosedForm(self.graph, self.ttl, Ledger(), WIRE), 5)
+        crowd.act(closed(self.graph, self.ttl), 5)
         for inbox in crowd.inboxes:
             np.testing.assert_array_equal(inbox.said.arrays["reward"], inbox.born)
             np.testing.assert_array_equal(inbox.said.arrays["arm"], inbox.said.who)
 
     def test_while_the_same_agents_speak_addresses_are_written_once(self):
         crowd = Crowd(self.n)
-        crowd.act(ClosedForm(self.graph, self.ttl, Ledger(), WIRE), 8)
+        crowd.act(closed(self.graph, self.ttl), 8)
         steady = crowd.inboxes[self.ttl - 1 :]
         assert len({id(inbox.to) for inbox in steady}) == len({id(inbox.row) for inbox in steady}) == 1
         assert not np.array_equal(crowd.inboxes[0].to, steady[0].to)
@@ -108,7 +107,7 @@ class TestClosedForm:
 
     def test_links_are_counted_exactly(self):
         crowd, ledger = Crowd(self.n), Ledger()
-        crowd.act(ClosedForm(self.graph, self.ttl, ledger, WIRE), 5)
+        crowd.act(closed(self.graph, self.ttl, ledger), 5)
         distance = dict(nx.all_pairs_shortest_path_length(self.graph))
         links = sum(
             self.graph.degree[v] * max(0, 5 - distance[u][v])
@@ -122,9 +121,9 @@ class TestClosedForm:
 
     def test_a_resumed_relay_goes_on(self):
         said = [{i: (0, float(step)) for i in range(0, self.n, step + 1)} for step in range(6)]
-        relay, script = ClosedForm(self.graph, self.ttl, Ledger(), WIRE), Script(said)
+        relay, script = closed(self.graph, self.ttl), Script(said)
         script.act(relay, 3)
-        resumed, other = ClosedForm(self.graph, self.ttl, Ledger(), WIRE), Script(said)
+        resumed, other = closed(self.graph, self.ttl), Script(said)
         resumed.load(relay.state())
         other.step, other.heard = 3, list(script.heard)
         script.act(relay, 5)
@@ -133,7 +132,7 @@ class TestClosedForm:
 
     def test_nobody_hears_nothing(self):
         crowd = Crowd(3)
-        crowd.act(ClosedForm(nx.empty_graph(3), 2, Ledger(), WIRE), 4)
+        crowd.act(closed(nx.empty_graph(3), 2), 4)
         assert crowd.inboxes == []
 
 
@@ -141,28 +140,43 @@ class TestDoor:
     path = nx.path_graph(3)
 
     def relay(self, wire=WIRE):
-        return ClosedForm(self.path, 2, Ledger(), wire)
+        return closed(self.path, 2, wire=wire)
 
-    def test_kinds_do_not_mix(self):
-        other = Utterance("other", "peer", (Field("reward"),))
+    def test_messages_of_one_kind_are_alike(self):
+        more = Utterance("told", "peer", (*TOLD.fields, WireField("more", optional=True)))
 
         class Changing(Script):
-            def say(self, who):
-                said = super().say(who)
-                return said if self.step == 0 else Message("other", said.who, {"reward": said.arrays["reward"]})
+            def say(self, learned):
+                said = super().say(learned)
+                if self.step > 0:
+                    said = [Message("told", one.who, {**one.arrays, "more": np.zeros(1)}) for one in said]
+                return said
 
-        relay, script = self.relay(Wire().speaking([TOLD, other], {})), Changing([{0: (0, 1.0)}] * 2)
+        relay, script = self.relay(Wire().speaking([more], {})), Changing([{0: (0, 1.0)}] * 2)
         script.act(relay, 1)
         before = relay.state()
-        with pytest.raises(WireError, match=r"'other' \(reward float64\[\]\) while 'told' .* must be of one kind"):
+        with pytest.raises(WireError, match=r"more float64\[\], reward float64\[\]\) while 'told' .* the same fields"):
             script.act(relay, 1)
         np.testing.assert_equal(relay.state(), before)
+
+    def test_of_each_kind_there_is_one_message(self):
+        class Stuttering(Script):
+            def say(self, learned):
+                return super().say(learned) * 2
+
+        with pytest.raises(WireError, match="'told' twice"):
+            Stuttering([{0: (0, 1.0)}]).act(self.relay(), 1)
+
+    def test_what_was_not_declared_is_refused(self):
+        for wire in (Wire().speaking([], {}), Wire()):
+            with pytest.raises(WireError, match="never declared"):
+                Script([{0: (0, 1.0)}]).act(self.relay(wire), 1)
 
     @pytest.mark.parametrize("who", [[0, 0], [0, 3], [-1, 0]])
     def test_who_speaks_is_checked(self, who):
         class Odd(Script):
             def say(self, _):
-                return Message("told", np.array(who), {"arm": np.zeros(2, dtype=np.int64), "reward": np.zeros(2)})
+                return [Message("told", np.array(who), {"arm": np.zeros(2, dtype=np.int64), "reward": np.zeros(2)})]
 
         with pytest.raises(ValueError, match="who"):
             Odd([]).act(self.relay(), 1)

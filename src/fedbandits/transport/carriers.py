@@ -15,7 +15,7 @@ import numpy as np
 from fedbandits.contract.arrays import Array, BoolArray, IntArray
 from fedbandits.contract.ledger import Ledger
 from fedbandits.contract.messages import Message
-from fedbandits.contract.population import Agents
+from fedbandits.contract.population import Population
 from fedbandits.contract.server import Server
 from fedbandits.contract.wire import Direction, Wire, WireError
 
@@ -49,9 +49,7 @@ class Carrier(ABC):
     def _reaching(self, request: Message) -> Message:
         if self.reachable is None or self.reachable[request.who].all():
             return request
-        reached = self.reachable[request.who]
-        arrays = {name: array[reached] for name, array in request.arrays.items()}
-        return Message(request.kind, request.who[reached], arrays)
+        return request.of(self.reachable[request.who])
 
     @abstractmethod
     def _deliver(self, request: Message) -> Message | None: ...
@@ -60,7 +58,7 @@ class Carrier(ABC):
 class InProcess(Carrier):
     """One population, in this process."""
 
-    def __init__(self, agents: Agents, ledger: Ledger, wire: Wire) -> None:
+    def __init__(self, agents: Population, ledger: Ledger, wire: Wire) -> None:
         super().__init__(ledger, wire)
         self._agents = agents
 
@@ -71,32 +69,36 @@ class InProcess(Carrier):
 class Serialising(Carrier):
     """n populations of one, reached by bytes alone."""
 
-    def __init__(self, agents: Sequence[Agents], ledger: Ledger, wire: Wire) -> None:
+    def __init__(self, agents: Sequence[Population], ledger: Ledger, wire: Wire) -> None:
         super().__init__(ledger, wire)
         self._agents = agents
         self.bytes_seen = 0
 
     def _deliver(self, request: Message) -> Message | None:
         alone = np.zeros(1, dtype=np.int64)
-        replies: list[tuple[int, str, dict[str, Array]]] = []
+        answered: list[int] = []
+        shares: list[dict[str, Array]] = []
+        kinds: set[str] = set()
         for row, agent in enumerate(request.who):
             kind, arrays = self._through(request, row, "down")
-            heard = {name: value[None] for name, value in arrays.items()}
-            reply = self._agents[agent].answer(Message(kind, alone, heard))
+            reply = self._agents[agent].answer(self.wire.gathered(kind, alone, [arrays], "down"))
             if reply is not None:
-                replies.append((int(agent), *self._through(reply, 0, "up")))
-        if not replies:
+                self.wire.check(reply, "up")
+                kind, arrays = self._through(reply, 0, "up")
+                answered.append(int(agent))
+                shares.append(arrays)
+                kinds.add(kind)
+        if not answered:
             return None
-        who = np.array([agent for agent, _, _ in replies], dtype=np.int64)
-        names = replies[0][2].keys()
-        stacked = {name: np.stack([arrays[name] for _, _, arrays in replies]) for name in names}
-        return Message(replies[0][1], who, stacked)
+        if len(kinds) > 1:
+            raise WireError(f"agents answer {request.kind!r} in different ways: {', '.join(sorted(kinds))}")
+        return self.wire.gathered(kinds.pop(), np.array(answered, dtype=np.int64), shares, "up")
 
     def _through(self, message: Message, row: int, direction: Direction) -> tuple[str, dict[str, Array]]:
         data = self.wire.encode(message, row, direction)
         if message.arrays:
             self.bytes_seen += len(data)
-            if len(data) != self.wire.size(message, direction).bytes:
+            if len(data) != self.wire.size(message, direction, row).bytes:
                 raise WireError(f"message {message.kind!r} was metered wrongly")
         return Wire.decode(data)
 

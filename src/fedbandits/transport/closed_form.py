@@ -11,34 +11,34 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
-import networkx as nx
 import numpy as np
 
 from fedbandits.contract.arrays import Array, BoolArray, IntArray, State, check_who
+from fedbandits.contract.facts import Place
 from fedbandits.contract.ledger import Ledger
 from fedbandits.contract.messages import Inbox, Message
-from fedbandits.contract.population import Peers
 from fedbandits.contract.wire import Wire
 from fedbandits.graphs.hops import Pairs, adjacency, pairs_by_distance
 from fedbandits.linalg.jit import jit
-from fedbandits.transport.letters import check_alike, in_order, sealed, spoken, starts_of, taken
+from fedbandits.transport.letters import check_alike, in_order, joined, sealed, starts_of, taken, taken_all
 
 
 class ClosedForm:
-    """Time-to-live flooding with duplicates removed.
+    """Time-to-live flooding of one kind of message, with duplicates removed.
 
     While the same agents speak in every round, the letters' addresses are the same in every round: they are kept, and a
     round costs no more than its messages, however many agents receive them. Otherwise it costs as much as its letters.
     """
 
-    def __init__(self, network: nx.Graph[int], ttl: int, ledger: Ledger, wire: Wire) -> None:
+    def __init__(self, place: Place, ledger: Ledger, wire: Wire) -> None:
+        graph, ttl = place.graph, place.hops
         if ttl < 0:
             raise ValueError(f"ttl must not be negative, got {ttl}")
         self._ledger = ledger
         self._wire = wire
-        self._n = network.number_of_nodes()
-        pairs = pairs_by_distance(network, ttl)
-        degree = np.asarray(adjacency(network).sum(axis=1))
+        self._n = graph.number_of_nodes()
+        pairs = pairs_by_distance(graph, ttl)
+        degree = np.asarray(adjacency(graph).sum(axis=1))
         self._reached = [_listed(one, self._n) for one in pairs[1:]]
         """Entry a: whom each agent's messages reach in the round that is a rounds after they were said."""
         self._links = [
@@ -49,33 +49,32 @@ class ClosedForm:
         """What is under way and the round it was said in, the newest first."""
         self._addresses: _Addresses | None = None
 
-    def round(self, peers: Peers, who: IntArray, step: int, reachable: BoolArray | None = None) -> None:
-        """Let the agents in `who` speak, move everything one hop, and deliver."""
+    def check(self, step: int, reachable: BoolArray | None) -> None:
+        """Raise unless round `step` is the next one, and everybody is there."""
         if reachable is not None and not reachable.all():
             raise ValueError("agents are out of reach: the closed form needs everybody, use flooding")
-        ttl = len(self._links)
-        if ttl == 0:
-            return
         if self._flight and step <= self._flight[0][0]:
             raise ValueError(f"rounds must be called one after another, {step} is not the next one")
-        said = spoken(peers, who, self._n, self._wire)
-        self._flight = [(born, old) for born, old in self._flight if step - born < ttl]
+
+    def move(self, said: Message | None, step: int, reachable: BoolArray | None = None) -> Inbox | None:
+        """Move what is said, and everything under way, one hop."""
+        ttl = len(self._links)
+        flight = [(born, old) for born, old in self._flight if step - born < ttl]
         if said is not None:
-            if self._flight:
-                check_alike(self._flight[0][1], said)
-            self._ledger.synchronised()
-            self._flight.insert(0, (step, said))
-        if not self._flight:
-            return
-        links = sum(int(self._links[step - born][message.who].sum()) for born, message in self._flight)
-        self._ledger.record(self._flight[0][1], "peer", self._wire, copies=links)
-        addresses = self._addressed([(step - born, message.who) for born, message in self._flight])
-        if len(addresses.to):
-            messages = [message for _, message in self._flight]
-            arrays = {name: np.concatenate([one.arrays[name] for one in messages]) for name in messages[0].arrays}
-            said = Message(messages[0].kind, np.concatenate([one.who for one in messages]), arrays)
-            born = np.repeat([born for born, _ in self._flight], [len(one.who) for one in messages])
-            peers.hear(Inbox(said, born, addresses.to, addresses.row))
+            if flight:
+                check_alike(flight[0][1], said, self._wire)
+            flight.insert(0, (step, said))
+        self._flight = flight
+        if not flight:
+            return None
+        moving = joined([message for _, message in flight], self._wire)
+        links = np.concatenate([self._links[step - born][message.who] for born, message in flight])
+        self._ledger.record(moving, "peer", self._wire, copies=links)
+        addresses = self._addressed([(step - born, message.who) for born, message in flight])
+        if len(addresses.to) == 0:
+            return None
+        born = np.repeat([born for born, _ in flight], [len(message.who) for _, message in flight])
+        return Inbox(moving, born, addresses.to, addresses.row)
 
     def state(self) -> State:
         """The messages under way."""
@@ -85,6 +84,7 @@ class ClosedForm:
             kept[f"{at}.kind"] = np.frombuffer(message.kind.encode(), dtype=np.uint8).copy()
             kept[f"{at}.who"] = message.who.copy()
             kept |= {f"{at}.array.{name}": array.copy() for name, array in message.arrays.items()}
+            kept |= {f"{at}.length.{name}": length.copy() for name, length in message.lengths.items()}
         return kept
 
     def load(self, state: Mapping[str, Array]) -> None:
@@ -92,13 +92,12 @@ class ClosedForm:
         left = {name: array.copy() for name, array in state.items()}
         flight: list[tuple[int, Message]] = []
         for at in range(int(taken(left, "flying"))):
-            prefix = f"{at}.array."
-            arrays = {name.removeprefix(prefix): left.pop(name) for name in state if name.startswith(prefix)}
-            message = Message(taken(left, f"{at}.kind").tobytes().decode(), taken(left, f"{at}.who"), arrays)
+            arrays, lengths = taken_all(left, f"{at}.array."), taken_all(left, f"{at}.length.")
+            message = Message(taken(left, f"{at}.kind").tobytes().decode(), taken(left, f"{at}.who"), arrays, lengths)
             self._wire.check(message, "peer")
             check_who(message.who, self._n)
             if flight:
-                check_alike(flight[0][1], message)
+                check_alike(flight[0][1], message, self._wire)
             flight.append((int(taken(left, f"{at}.born")), message))
         if left:
             raise ValueError(f"the snapshot holds unknown {', '.join(sorted(left))}")

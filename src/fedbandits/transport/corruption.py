@@ -13,47 +13,60 @@ An agent's own reward, as it has seen it itself, is never changed.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import ClassVar
 
 import numpy as np
 from scipy.special import ndtri
 
 from fedbandits.contract.arrays import Array, BoolArray, FloatArray, IntArray
-from fedbandits.contract.catalogue import ConfigError
+from fedbandits.contract.errors import ConfigError
 from fedbandits.contract.messages import Message
 from fedbandits.contract.state import Stateful
-from fedbandits.contract.wire import Wire
+from fedbandits.contract.wire import Utterance
 from fedbandits.graphs.network import Faults
-from fedbandits.transport.mishaps import OUTLIER, SOURCE, TRANSIT, Fate, byzantine, uniforms
+from fedbandits.transport.mishaps import OUTLIER, SOURCE, TRANSIT, Mishaps, byzantine, uniforms
 
 ARM = "arm"
 """The field that says which arm the rewards of a message belong to."""
 _NOBODY = -1
 
 
-class Corruption(Stateful):
-    """Changes the raw numbers of messages, as `faults` say; what the adaptive tamperer remembers is its state.
+def check_corruptible(faults: Faults, spoken: Sequence[Utterance]) -> None:
+    """Raise `ConfigError` where `faults` corrupt what agents send each other and nothing of that can be corrupted."""
+    if not faults.corrupting:
+        return
+    remedy = "set contamination=0 and tampering=0"
+    raw = [item for utterance in spoken for item in utterance.fields if item.raw]
+    if not raw:
+        kinds = ", ".join(repr(utterance.kind) for utterance in spoken) or "nothing that is declared"
+        raise ConfigError(
+            f"network: corruption changes the rewards in messages, and these agents send none (they say {kinds}); "
+            f"{remedy}"
+        )
+    for item in raw:
+        if item.ragged:
+            raise ConfigError(
+                f"network: corruption cannot change {item.name!r}, of which agents send more or less; {remedy}"
+            )
 
-    The adaptive tamperer knows what was said, clean, in all earlier rounds. In each round it adds -tampering to
-    the numbers of the arm whose mean is the highest so far (ties: lowest index; before anybody has spoken: no arm) and
-    +tampering to those of every other arm; to messages that name no arm, -tampering.
+
+class Corruption(Stateful):
+    """Changes the raw numbers of messages of one kind, as `faults` say; its state is what the adaptive tamperer knows.
+
+    The adaptive tamperer knows what was said, clean, in all earlier rounds in messages of this kind. In each round it
+    adds -tampering to the numbers of the arm whose mean is the highest so far (ties: lowest index; before anybody has
+    spoken: no arm) and +tampering to those of every other arm; to messages that name no arm, -tampering.
     """
 
     keeps: ClassVar[tuple[str, ...]] = ("totals", "counts")
 
-    def __init__(self, faults: Faults, fate: Fate, agents: int, arms: int, wire: Wire) -> None:
+    def __init__(self, faults: Faults, mishaps: Mishaps, agents: int, arms: int, said: Utterance) -> None:
         self._faults = faults
-        self._fate = fate
-        self._byzantine = byzantine(fate, faults.byzantine, agents)
-        spoken = [utterance for utterance in wire.utterances or () if utterance.direction == "peer"]
-        self._raw = {item.kind: tuple(field.name for field in item.fields if field.raw) for item in spoken}
-        if faults.corrupting and not any(self._raw.values()):
-            kinds = ", ".join(repr(item.kind) for item in spoken) or "nothing that is declared"
-            raise ConfigError(
-                f"network: corruption changes the rewards in messages, and these agents send none (they say {kinds}); "
-                "set contamination=0 and tampering=0"
-            )
+        self._mishaps = mishaps
+        self._byzantine = byzantine(mishaps, faults.byzantine, agents)
+        self._raw = tuple(item.name for item in said.fields if item.raw)
         self.totals = np.zeros(arms)
         """(K,) sums of the numbers said of each arm."""
         self.counts = np.zeros(arms, dtype=np.int64)
@@ -63,18 +76,18 @@ class Corruption(Stateful):
     @property
     def in_transit(self) -> bool:
         """Whether transmissions change messages, so that receivers may hold different values."""
-        return self._faults.tampering > 0
+        return self._faults.tampering > 0 and bool(self._raw)
 
     def numbers(self, said: Message) -> FloatArray:
         """(w, R) the raw numbers of each message, field by field."""
-        columns = [said.arrays[name].reshape(len(said.who), -1) for name in self._touched(said.kind, said.arrays)]
+        columns = [said.arrays[name].reshape(len(said.who), -1) for name in self._touched(said.arrays)]
         return np.hstack([np.zeros((len(said.who), 0)), *columns])
 
-    def rewritten(self, kind: str, arrays: Mapping[str, Array], numbers: FloatArray) -> dict[str, Array]:
+    def rewritten(self, arrays: Mapping[str, Array], numbers: FloatArray) -> dict[str, Array]:
         """`arrays` with `numbers` (w, R) in place of the raw ones."""
         changed = dict(arrays)
         first = 0
-        for name in self._touched(kind, arrays):
+        for name in self._touched(arrays):
             width = int(np.prod(arrays[name].shape[1:]))
             changed[name] = numbers[:, first : first + width].reshape(arrays[name].shape).astype(arrays[name].dtype)
             first += width
@@ -104,7 +117,7 @@ class Corruption(Stateful):
             return said
         numbers = self.numbers(said)
         numbers[struck] = self._outliers(said.who[struck], step, numbers.shape[1])
-        return Message(said.kind, said.who, self.rewritten(said.kind, said.arrays, numbers))
+        return replace(said, arrays=self.rewritten(said.arrays, numbers))
 
     def on_the_way(
         self,
@@ -122,16 +135,16 @@ class Corruption(Stateful):
         added = np.empty_like(numbers)
         for place in range(numbers.shape[1]):
             occasions = np.column_stack([origin, born, sender, to, np.full(len(to), place)])
-            added[:, place] = self._faults.tampering * uniforms(self._fate.keys[TRANSIT], occasions)
+            added[:, place] = self._faults.tampering * uniforms(self._mishaps.keys[TRANSIT], occasions)
         return numbers + added
 
-    def _touched(self, kind: str, arrays: Mapping[str, Array]) -> list[str]:
-        return [name for name in self._raw.get(kind, ()) if name in arrays and arrays[name].dtype.kind == "f"]
+    def _touched(self, arrays: Mapping[str, Array]) -> list[str]:
+        return [name for name in self._raw if name in arrays and arrays[name].dtype.kind == "f"]
 
     def _struck(self, who: IntArray, step: int) -> BoolArray:
         if self._faults.contamination == 0:
             return np.zeros(len(who), dtype=np.bool_)
-        drawn = uniforms(self._fate.keys[SOURCE], np.column_stack([who, np.full(len(who), step)]))
+        drawn = uniforms(self._mishaps.keys[SOURCE], np.column_stack([who, np.full(len(who), step)]))
         return np.asarray(self._byzantine[who] & (drawn < self._faults.contamination))
 
     def _outliers(self, who: IntArray, step: int, width: int) -> FloatArray:
@@ -142,6 +155,6 @@ class Corruption(Stateful):
         drawn = np.empty((len(who), width))
         for place in range(width):
             occasions = np.column_stack([who, np.full(len(who), step), np.full(len(who), place)])
-            drawn[:, place] = uniforms(self._fate.keys[OUTLIER], occasions)
+            drawn[:, place] = uniforms(self._mishaps.keys[OUTLIER], occasions)
         standard = ndtri(drawn) if self._faults.outliers == "gaussian" else np.tan(np.pi * (drawn - 0.5))
         return np.asarray(size * standard, dtype=np.float64)

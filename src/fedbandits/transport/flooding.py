@@ -20,24 +20,33 @@ With no faults and nobody absent, this is the closed form, letter by letter (Dub
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import NamedTuple
 
 import networkx as nx
 import numpy as np
 
 from fedbandits.contract.arrays import Array, BoolArray, FloatArray, IntArray, State, check_state
-from fedbandits.contract.catalogue import ConfigError
+from fedbandits.contract.errors import ConfigError
+from fedbandits.contract.facts import Place
 from fedbandits.contract.ledger import Ledger
 from fedbandits.contract.messages import Inbox, Message
-from fedbandits.contract.population import Peers
 from fedbandits.contract.wire import Wire
 from fedbandits.graphs.hops import adjacency, pairs_by_distance
-from fedbandits.graphs.network import Faults
 from fedbandits.linalg.jit import jit
 from fedbandits.transport.corruption import ARM, Corruption
-from fedbandits.transport.letters import check_alike, form_of, in_order, sealed, spoken, starts_of, taken
-from fedbandits.transport.mishaps import Fate, delayed, fate_of, lost
+from fedbandits.transport.letters import (
+    check_alike,
+    form_of,
+    in_order,
+    resized,
+    room_of,
+    sealed,
+    starts_of,
+    taken,
+    taken_all,
+)
+from fedbandits.transport.mishaps import Mishaps, delayed, lost
 
 _MOST_TABLED = 4096
 _NEVER = np.iinfo(np.uint16).max
@@ -46,7 +55,7 @@ PATIENCE = 32
 
 
 class Flooding:
-    """Flooding with all its copies as arrays.
+    """Flooding of one kind of message, with all copies as arrays.
 
     Messages live on *pages*, one for each round in which they may have been said, used in turn; a message's *slot* is
     its page and origin. For each slot there is a *seat* for every agent within reach of the origin, which says whether
@@ -58,25 +67,18 @@ class Flooding:
     """
 
     def __init__(
-        self,
-        network: nx.Graph[int],
-        ttl: int,
-        faults: Faults,
-        absences: bool,
-        arms: int,
-        ledger: Ledger,
-        wire: Wire,
-        seed: np.random.SeedSequence,
+        self, place: Place, mishaps: Mishaps, corruption: Corruption, absences: bool, ledger: Ledger, wire: Wire
     ) -> None:
+        ttl = place.hops
         if ttl < 0:
             raise ValueError(f"ttl must not be negative, got {ttl}")
         self._ttl = ttl
         self._ledger = ledger
         self._wire = wire
-        self._fate = fate_of(faults, seed)
-        self._ground = _ground(network, ttl)
-        self._n = n = network.number_of_nodes()
-        longest = len(self._fate.tails)
+        self._mishaps = mishaps
+        self._ground = _ground(place.graph, ttl)
+        self._n = place.graph.number_of_nodes()
+        longest = len(mishaps.tails)
         self._last_age = (ttl - 1) * (1 + longest) + (PATIENCE if absences else 0)
         """Beyond it nobody forwards a message; without absences no message is ever forwarded as late."""
         self._pages = max(1, self._last_age + longest + 1)
@@ -84,7 +86,7 @@ class Flooding:
             raise ConfigError(
                 f"network: messages would live for {self._pages} rounds, more than {_NEVER}; lower ttl or delay_max"
             )
-        self._corruption = Corruption(faults, self._fate, n, arms, wire)
+        self._corruption = corruption
         self._born = np.full(self._pages, -1, dtype=np.int64)
         """The round whose messages are on each page."""
         self._absences = absences
@@ -94,26 +96,27 @@ class Flooding:
         """For each page and seat: when the first copy on its way there arrives, and when the last such was sent, in
         rounds since the message was said."""
         self._posted: Message | None = None
-        """The messages of all slots, as they left their origins; None before anybody has spoken."""
+        """The messages of all slots, as they left their origins, padded to the longest so far; None before anybody has
+        spoken."""
         self._desks = _Copies.none()
         """What agents are going to transmit."""
         self._due: dict[int, list[_Copies]] = {}
         """What is under way, by the round in which it arrives."""
 
-    def round(self, peers: Peers, who: IntArray, step: int, reachable: BoolArray | None = None) -> None:
-        """Let the agents in `who` speak, move everything one hop, and deliver."""
-        if self._ttl == 0:
-            return
+    def check(self, step: int, reachable: BoolArray | None) -> None:
+        """Raise unless round `step` is the next one."""
         if step <= self._born.max() or step > min(self._due, default=step):
             raise ValueError(f"rounds must be called one after another, {step} is not the next one")
+
+    def move(self, said: Message | None, step: int, reachable: BoolArray | None = None) -> Inbox | None:
+        """Move what is said, and everything under way, one hop."""
         there = np.ones(self._n, dtype=np.bool_) if reachable is None else reachable
-        said = spoken(peers, who, self._n, self._wire)
         self._desks = self._desks.take(step - self._born[self._desks.slot // self._n] <= self._last_age)
         self._corruption.look()
         if said is not None:
             self._post(said, step)
         self._transmit(step, there)
-        self._deliver(peers, step, there)
+        return self._delivered(step, there)
 
     def state(self) -> State:
         """The messages that live, who has read them, all copies under way, and what a tamperer remembers."""
@@ -131,6 +134,7 @@ class Flooding:
         if self._posted is not None:
             kept["kind"] = np.frombuffer(self._posted.kind.encode(), dtype=np.uint8).copy()
             kept |= {f"posted.{name}": array.copy() for name, array in self._posted.arrays.items()}
+            kept |= {f"length.{name}": length.copy() for name, length in self._posted.lengths.items()}
         return kept
 
     def load(self, state: Mapping[str, Array]) -> None:
@@ -139,9 +143,8 @@ class Flooding:
         kind = taken(left, "kind").tobytes().decode()
         posted = None
         if kind:
-            arrays = {name: left.pop(name) for name in state if name.startswith("posted.")}
-            named = {name.removeprefix("posted."): array for name, array in arrays.items()}
-            posted = Message(kind, np.tile(np.arange(self._n), self._pages), named)
+            arrays, lengths = taken_all(left, "posted."), taken_all(left, "length.")
+            posted = Message(kind, np.tile(np.arange(self._n), self._pages), arrays, lengths)
             self._wire.check(posted, "peer")
         desks, under_way = (_Copies.named_in(left, prefix) for prefix in ("desk.", "under_way."))
         for copies in (desks, under_way):
@@ -149,9 +152,9 @@ class Flooding:
         rounds = taken(left, "due")
         if rounds.shape != under_way.slot.shape or rounds.dtype != np.int64:
             raise ValueError("the snapshot's due does not say when each copy under way arrives")
-        remembered = {name: left.pop(name) for name in state if name.startswith("corruption.")}
+        remembered = taken_all(left, "corruption.")
         check_state(left, {"born": self._born, "read": np.packbits(self._read)})
-        self._corruption.load({name.removeprefix("corruption."): array for name, array in remembered.items()})
+        self._corruption.load(remembered)
         self._posted, self._desks = posted, desks
         self._due = {}
         for due in np.unique(rounds):
@@ -182,7 +185,6 @@ class Flooding:
         """Put what is said on the page of this round, and on the desks of those who said it."""
         self._corruption.watch(said)
         held = self._held_for(said)
-        self._ledger.synchronised()
         page = step % self._pages
         self._born[page] = step
         self._read[page] = False
@@ -190,8 +192,10 @@ class Flooding:
         self._expected.reshape(2, *self._read.shape)[:, page] = _NEVER
         leaving = self._corruption.at_source(said, step)
         slot = page * self._n + said.who
-        for name, array in leaving.arrays.items():
+        for name, array in resized(leaving, room_of(held, self._wire), self._wire).arrays.items():
             held.arrays[name][slot] = array
+        for name, length in leaving.lengths.items():
+            held.lengths[name][slot] = length
         own = _Copies(
             slot=slot,
             at=said.who,
@@ -205,11 +209,16 @@ class Flooding:
     def _held_for(self, said: Message) -> Message:
         """Room for messages like `said`; what is still under way must be like it too."""
         if self._posted is not None and (len(self._desks.slot) or self._due):
-            check_alike(self._posted, said)
-        elif self._posted is None or form_of(self._posted) != form_of(said):
+            check_alike(self._posted, said, self._wire)
+        elif self._posted is None or form_of(self._posted, self._wire) != form_of(said, self._wire):
             slots = self._pages * self._n
             arrays = {name: np.zeros((slots, *a.shape[1:]), a.dtype) for name, a in said.arrays.items()}
-            self._posted = Message(said.kind, np.tile(np.arange(self._n), self._pages), arrays)
+            lengths = {name: np.zeros(slots, np.int64) for name in said.lengths}
+            posted = Message(said.kind, np.tile(np.arange(self._n), self._pages), arrays, lengths)
+            self._posted = resized(posted, _most(said.lengths), self._wire)
+        if said.lengths:
+            room, needed = room_of(self._posted, self._wire), _most(said.lengths)
+            self._posted = resized(self._posted, {name: max(room[name], needed[name]) for name in room}, self._wire)
         return self._posted
 
     def _transmit(self, step: int, there: BoolArray) -> None:
@@ -217,14 +226,14 @@ class Flooding:
         free = there[self._desks.at]
         sent, self._desks = self._desks.take(free), self._desks.take(~free)
         sent = sent.take(self._by_precedence(sent.life, sent.at))
-        links = int((self._ground.link_starts[sent.at + 1] - self._ground.link_starts[sent.at]).sum())
+        degrees = self._ground.link_starts[sent.at + 1] - self._ground.link_starts[sent.at]
+        links = int(degrees.sum())
         if self._posted is None or links == 0:
             return
-        form = Message(self._posted.kind, sent.at[:1], {name: a[:1] for name, a in self._posted.arrays.items()})
-        self._ledger.record(form, "peer", self._wire, copies=links)
+        self._count(self._posted, sent.slot, degrees)
         parent, to, seat, delay = _transmit(
             self._ground,
-            self._fate,
+            self._mishaps,
             self._born,
             self._read.reshape(-1),
             self._expected,
@@ -241,7 +250,7 @@ class Flooding:
             arm = self._posted.arrays[ARM][slot] if ARM in self._posted.arrays else None
             numbers = self._corruption.on_the_way(numbers, arm, origin, self._born[page], sender, to)
         copies = _Copies(slot, to, sender, sent.life[parent] - 1, seat, numbers)
-        if not len(self._fate.tails):
+        if not len(self._mishaps.tails):
             self._due.setdefault(step, []).append(copies)
             return
         order, starts = in_order(delay, self._pages), starts_of(delay, self._pages)
@@ -249,17 +258,28 @@ class Flooding:
             batch = copies.take(order[starts[wait] : starts[wait + 1]])
             self._due.setdefault(step + int(wait), []).append(batch)
 
-    def _deliver(self, peers: Peers, step: int, there: BoolArray) -> None:
-        """Let those who are there read what arrives and is new to them."""
+    def _count(self, posted: Message, slot: IntArray, links: IntArray) -> None:
+        """Put transmissions on the ledger: of the message in each `slot`, over so many `links`."""
+        if posted.lengths:
+            slots, place = np.unique(slot, return_inverse=True)
+            copies = np.zeros(len(slots), dtype=np.int64)
+            np.add.at(copies, place, links)
+            self._ledger.record(posted.of(slots), "peer", self._wire, copies)
+        else:  # all of them weigh the same
+            self._ledger.record(posted.of(slot[:1]), "peer", self._wire, links.sum(keepdims=True))
+
+    def _delivered(self, step: int, there: BoolArray) -> Inbox | None:
+        """What arrives, is new to those it arrives at, and is read by them, since they are there."""
         batches = self._due.pop(step, [])
         arrived = _Copies.joined(batches)
         # what was sent in one round is in this order already
         order = np.arange(len(arrived.at)) if len(batches) < 2 else self._by_precedence(arrived.life, arrived.sender)
         first = _first_copies(order, arrived.seat, arrived.at, there, self._read.reshape(-1))
         new = arrived if len(batches) < 2 and len(first) == len(order) else arrived.take(first)
-        if self._posted is not None and len(new.slot):
-            self._desks = _Copies.joined([self._desks, new.take(new.life > 0)])
-            peers.hear(self._inbox(self._posted, new, step))
+        if self._posted is None or len(new.slot) == 0:
+            return None
+        self._desks = _Copies.joined([self._desks, new.take(new.life > 0)])
+        return self._inbox(self._posted, new, step)
 
     def _by_precedence(self, life: IntArray, sender: IntArray) -> IntArray:
         """The order in which copies that arrive together count: most life left first, then by number of the sender."""
@@ -277,11 +297,16 @@ class Flooding:
         else:
             first = np.concatenate([[True], slots[1:] != slots[:-1]])
             rows, row = slots[first], (np.cumsum(first) - 1)[by_receiver]
-        arrays = {name: array[rows] for name, array in posted.arrays.items()}
+        said = posted.of(rows)
+        if said.lengths:
+            said = resized(said, _most(said.lengths), self._wire)
         if self._corruption.in_transit:
-            arrays = self._corruption.rewritten(posted.kind, arrays, new.numbers[letters])
-        page, origin = np.divmod(rows, self._n)
-        return Inbox(Message(posted.kind, origin, arrays), self._born[page], sealed(new.at[letters]), sealed(row))
+            said = replace(said, arrays=self._corruption.rewritten(said.arrays, new.numbers[letters]))
+        return Inbox(said, self._born[rows // self._n], sealed(new.at[letters]), sealed(row))
+
+
+def _most(lengths: Mapping[str, IntArray]) -> dict[str, int]:
+    return {name: int(length.max(initial=0)) for name, length in lengths.items()}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -389,7 +414,7 @@ def _place(ground: _Ground, origin: int, agent: int) -> int:
 @jit
 def _transmit(
     ground: _Ground,
-    fate: Fate,
+    mishaps: Mishaps,
     born: IntArray,
     read: BoolArray,
     expected: Array,
@@ -406,19 +431,19 @@ def _transmit(
     sent = np.empty((4, links), np.int64)
     count = 0
     # whether a copy that need not be read if it arrives at once need not be read later either
-    early = not absences or len(fate.tails) == 0
+    early = not absences or len(mishaps.tails) == 0
     for e in range(len(slot)):
         page, origin = slot[e] // n, slot[e] % n
         age = step - born[page]
         for link in range(ground.link_starts[at[e]], ground.link_starts[at[e] + 1]):
             receiver = ground.links[link]
             there = page * seats + _place(ground, origin, receiver)
-            # first what is cheap: to draw a fate takes longest
+            # first what is cheap: to draw mishaps takes longest
             if read[there] or (early and _is_behind(expected, there, age, age, absences)):
                 continue
-            if lost(fate, origin, born[page], at[e], receiver):
+            if lost(mishaps, origin, born[page], at[e], receiver):
                 continue
-            wait = delayed(fate, origin, born[page], at[e], receiver)
+            wait = delayed(mishaps, origin, born[page], at[e], receiver)
             if (wait > 0 or not early) and _is_behind(expected, there, age + wait, age, absences):
                 continue
             if age + wait <= expected[0, there]:

@@ -1,40 +1,72 @@
-"""What relays have in common: how peers are asked to speak, what may fly together, and how letters are ordered."""
+"""What relays have in common: what may fly together in one inbox, and how letters are ordered."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+
 import numpy as np
 
-from fedbandits.contract.arrays import Array, IntArray, State, check_who
+from fedbandits.contract.arrays import Array, IntArray, State
 from fedbandits.contract.messages import Message
-from fedbandits.contract.population import Peers
 from fedbandits.contract.wire import Wire, WireError
 from fedbandits.linalg.jit import jit
 
 
-def spoken(peers: Peers, who: IntArray, n: int, wire: Wire) -> Message | None:
-    """What the agents in `who` say, checked, in the order of their identities, and copied: it outlives the round."""
-    said = peers.say(who)
-    if said is None or len(said.who) == 0:
-        return None
-    wire.check(said, "peer")
-    check_who(said.who, n)
-    order = np.argsort(said.who)
-    return Message(said.kind, said.who[order].astype(np.int64), {name: a[order] for name, a in said.arrays.items()})
-
-
-def check_alike(old: Message, new: Message) -> None:
+def check_alike(old: Message, new: Message, wire: Wire) -> None:
     """Raise `WireError` unless the messages have the same kind and fields, so that one inbox can hold both."""
-    if form_of(old) != form_of(new):
+    if form_of(old, wire) != form_of(new, wire):
         raise WireError(
-            f"peers say {form_of(new)} while {form_of(old)} is under way: messages on a graph must be of one kind, "
-            "with the same fields every time"
+            f"peers say {form_of(new, wire)} while {form_of(old, wire)} is under way: on a graph messages of one kind "
+            "must have the same fields every time; declare another kind for the others"
         )
 
 
-def form_of(message: Message) -> str:
-    """The kind, fields, types and shapes of messages, in words."""
-    fields = sorted(f"{name} {array.dtype}{list(array.shape[1:])}" for name, array in message.arrays.items())
-    return f"{message.kind!r} ({', '.join(fields)})"
+def form_of(message: Message, wire: Wire) -> str:
+    """The kind, fields, types and shapes of messages, in words; sizes that differ between agents by their names."""
+    declared = wire.declared(message.kind, "peer")
+    fields = []
+    for name, array in message.arrays.items():
+        shape: list[int | str] = list(array.shape[1:])
+        for place, size in declared[name].ragged:
+            shape[place] = size
+        fields.append(f"{name} {array.dtype}[{', '.join(map(str, shape))}]")
+    return f"{message.kind!r} ({', '.join(sorted(fields))})"
+
+
+def joined(messages: Sequence[Message], wire: Wire) -> Message:
+    """All rows of messages that are alike, as one message with arrays of its own."""
+    first = messages[0]
+    if first.lengths:
+        most = {name: max(int(one.lengths[name].max(initial=0)) for one in messages) for name in first.lengths}
+        messages = [resized(one, most, wire) for one in messages]
+    arrays = {name: np.concatenate([one.arrays[name] for one in messages]) for name in first.arrays}
+    lengths = {name: np.concatenate([one.lengths[name] for one in messages]) for name in first.lengths}
+    return Message(first.kind, np.concatenate([one.who for one in messages]), arrays, lengths)
+
+
+def room_of(message: Message, wire: Wire) -> dict[str, int]:
+    """To how much of every size that differs from agent to agent a message is padded that was `resized`."""
+    declared = wire.declared(message.kind, "peer")
+    return {
+        size: array.shape[1 + place] for name, array in message.arrays.items() for place, size in declared[name].ragged
+    }
+
+
+def resized(message: Message, room: Mapping[str, int], wire: Wire) -> Message:
+    """The same message with this much room for sizes that differ from agent to agent; nobody may have more."""
+    declared = wire.declared(message.kind, "peer")
+    arrays = {}
+    for name, array in message.arrays.items():
+        shape = list(array.shape)
+        for place, size in declared[name].ragged:
+            shape[1 + place] = room[size]
+        if tuple(shape) == array.shape:
+            arrays[name] = array
+            continue
+        arrays[name] = np.zeros(shape, array.dtype)
+        held = tuple(slice(min(pair)) for pair in zip(shape, array.shape, strict=True))
+        arrays[name][held] = array[held]
+    return Message(message.kind, message.who, arrays, message.lengths)
 
 
 def taken(state: State, name: str) -> Array:
@@ -42,6 +74,12 @@ def taken(state: State, name: str) -> Array:
     if name not in state:
         raise ValueError(f"the snapshot lacks {name}")
     return state.pop(name)
+
+
+def taken_all(state: State, prefix: str) -> dict[str, Array]:
+    """The arrays whose names begin with `prefix`, which are then no longer in `state`, by the rest of their names."""
+    names = [name for name in state if name.startswith(prefix)]
+    return {name.removeprefix(prefix): state.pop(name) for name in names}
 
 
 def sealed(array: IntArray) -> IntArray:

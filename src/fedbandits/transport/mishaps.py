@@ -1,11 +1,11 @@
-"""Fate: what befalls one transmission, as a pure function of what is sent by whom to whom.
+"""Mishaps: what befalls one transmission, as a pure function of what is sent by whom to whom.
 
 No draw is taken from a stream. Each one is a hash (a chain of SplitMix64 steps) of a key, which a
 `numpy.random.SeedSequence` provides for each purpose, and of the whole numbers that name the occasion: the message by
 its origin and the round it was said in, the transmission by its sender and receiver besides. An agent sends a message
-over a link at most once, so every transmission has a fate of its own. It does not depend on the order of
-events: simulations that visit transmissions in different orders agree to the bit, and two algorithms under one seed
-meet the same failures.
+over a link at most once, so whatever befalls a transmission is its own. It does not depend on the order of events:
+simulations that visit transmissions in different orders agree to the bit, and two algorithms under one seed meet the
+same failures. Messages of different kinds meet failures that are independent of each other.
 
 The uniform numbers are exact multiples of 2^-53, hence the same in compiled code, whatever is fused there, and outside.
 """
@@ -23,11 +23,11 @@ from fedbandits.graphs.network import Faults
 from fedbandits.linalg.jit import jit
 
 LOSS, DELAY, TRANSIT, SOURCE, OUTLIER, BYZANTINE = range(6)
-"""Purposes of draws: the places of their keys in `Fate.keys`."""
+"""Purposes of draws: the places of their keys in `Mishaps.keys`."""
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 
 
-class Fate(NamedTuple):
+class Mishaps(NamedTuple):
     """What decides, in a form that compiled code takes: `keys` (6,), the chance of `loss`, the law of delays.
 
     `tails` (delay_max,): entry k - 1 is P(delay >= k); empty where nothing is delayed.
@@ -38,10 +38,16 @@ class Fate(NamedTuple):
     tails: FloatArray
 
 
-def fate_of(faults: Faults, seed: np.random.SeedSequence) -> Fate:
-    """The fate that `seed` stands for, under `faults`."""
+def mishaps_of(faults: Faults, seed: np.random.SeedSequence, place: int = 0) -> Mishaps:
+    """The mishaps that `seed` stands for, under `faults`, for the kind of message in the given place among those that
+    are declared. Who is byzantine is so in all kinds.
+    """
     keys = seed.generate_state(6, np.uint64).astype(np.uint64)
-    return Fate(keys, faults.loss, tails_of(faults.delay, faults.delay_max))
+    if place > 0:
+        own = np.random.SeedSequence(seed.entropy, spawn_key=(*seed.spawn_key, place))
+        others = np.arange(len(keys)) != BYZANTINE
+        keys[others] = own.generate_state(6, np.uint64)[others]
+    return Mishaps(keys, faults.loss, tails_of(faults.delay, faults.delay_max))
 
 
 def tails_of(mean: float, longest: int) -> FloatArray:
@@ -96,29 +102,29 @@ def uniforms(key: np.uint64, occasions: IntArray) -> FloatArray:
 
 
 @jit
-def lost(fate: Fate, origin: int, born: int, sender: int, to: int) -> bool:
+def lost(mishaps: Mishaps, origin: int, born: int, sender: int, to: int) -> bool:
     """Whether the transmission fails."""
-    return fate.loss > 0 and uniform(fate.keys[LOSS], (origin, born, sender, to)) < fate.loss
+    return mishaps.loss > 0 and uniform(mishaps.keys[LOSS], (origin, born, sender, to)) < mishaps.loss
 
 
 @jit
-def delayed(fate: Fate, origin: int, born: int, sender: int, to: int) -> int:
+def delayed(mishaps: Mishaps, origin: int, born: int, sender: int, to: int) -> int:
     """How many extra rounds the transmission takes."""
     rounds = 0
-    if len(fate.tails):
-        drawn = uniform(fate.keys[DELAY], (origin, born, sender, to))
-        while rounds < len(fate.tails) and drawn < fate.tails[rounds]:
+    if len(mishaps.tails):
+        drawn = uniform(mishaps.keys[DELAY], (origin, born, sender, to))
+        while rounds < len(mishaps.tails) and drawn < mishaps.tails[rounds]:
             rounds += 1
     return rounds
 
 
-def byzantine(fate: Fate, share: float, n: int) -> BoolArray:
+def byzantine(mishaps: Mishaps, share: float, n: int) -> BoolArray:
     """(n,) who is byzantine: the given share of the agents, rounded down, namely those whose own draw is lowest.
 
     Who is byzantine at some share is so at every larger one.
     """
     count = int(share * n + 1e-9)  # a share that is whole but for its last bit stays whole
-    drawn = uniforms(fate.keys[BYZANTINE], np.arange(n)[:, None])
+    drawn = uniforms(mishaps.keys[BYZANTINE], np.arange(n)[:, None])
     chosen = np.zeros(n, dtype=np.bool_)
     chosen[np.argsort(drawn, kind="stable")[:count]] = True
     return chosen
