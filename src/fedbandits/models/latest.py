@@ -2,87 +2,108 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+import math
+from collections.abc import Mapping
 
 import numpy as np
 
-from fedbandits.contract.arrays import FloatArray, IntArray, State
-from fedbandits.contract.problem import Problem
+from fedbandits.contract.arrays import Array, IntArray, State
+from fedbandits.contract.facts import Place
+from fedbandits.contract.messages import Inbox
 from fedbandits.contract.state import Stateful
+from fedbandits.contract.wire import DType
 from fedbandits.graphs.hops import pairs_by_distance
 from fedbandits.linalg.jit import jit
 
+BORN = "born"
 
-class Neighbourhood(Stateful):
-    """For every pair (listener, origin) at 1..ttl hops on the network: means and counts of K arms, and when they were
-    said.
 
-    Pairs are stored listener by listener, origins rising: agent i holds rows `first[i]` to `first[i+1]`, so that alone
-    it would hold just these. Without a network nobody is within reach.
+class Latest(Stateful):
+    """For every pair (listener, origin) whose messages reach each other: the newest of named arrays, and its round.
+
+    `fields` gives the shape and type of what one agent tells, by name. Pairs are those at 1..hops hops at `place`,
+    listener by listener, origins rising: agent i holds rows `starts[i]` to `starts[i+1]`, so that alone it would hold
+    just these. Where there is no place nobody is within reach.
     """
 
-    keeps: ClassVar[tuple[str, ...]] = ("means", "counts", "born")
-
-    def __init__(self, problem: Problem, identities: IntArray) -> None:
-        self._first, self._origins = _within_reach(problem, identities)
-        pairs = len(self._origins)
-        self.means = np.zeros((pairs, problem.arms))
-        """(E, K) what was told last; 0 before anything was."""
-        self.counts = np.zeros((pairs, problem.arms), dtype=np.int64)
-        """(E, K) on how many rewards."""
+    def __init__(
+        self, place: Place | None, identities: IntArray, fields: Mapping[str, tuple[tuple[int, ...], DType]]
+    ) -> None:
+        if BORN in fields:
+            raise ValueError(f"{BORN!r} is the round in which something was said; give the field another name")
+        self.starts, self.origins = _within_reach(place, identities)
+        """(n+1,) where each agent's rows begin, and (E,) the origin of each row."""
+        pairs = len(self.origins)
+        self.kept: dict[str, Array] = {
+            name: np.zeros((pairs, *shape), dtype) for name, (shape, dtype) in fields.items()
+        }
+        """(E, ...) what was told last, by name; 0 before anything was."""
         self.born = np.full(pairs, -1)
         """(E,) the round in which it was said; -1 before."""
 
-    def update(
-        self, to: IntArray, row: IntArray, said_by: IntArray, born: IntArray, means: FloatArray, counts: IntArray
-    ) -> None:
-        """Take in letters: letter e is for agent `to[e]` and holds row `row[e]` of the other arrays.
+    def take(self, inbox: Inbox, **told: Array) -> None:
+        """Take in letters, of which `told` has one row (rows, ...) for each of `inbox.said`, under the fields' names.
 
         What is older than what is known already is dropped, in whatever order letters arrive.
         """
-        places = _places(self._first, self._origins, to, row, said_by)
+        self._check(told, len(inbox.born))
+        places = _places(self.starts, self.origins, inbox.to, inbox.row, inbox.said.who)
         if len(places) and places.min() < 0:
             lost = int(np.argmin(places))
             raise ValueError(
-                f"a letter from agent {said_by[row[lost]]} reached an agent that is not within its reach: the network "
-                "of the relay is not that of the problem"
+                f"a letter from agent {inbox.said.who[inbox.row[lost]]} reached an agent that is not within its reach: "
+                "the network of the relay is not that of the problem"
             )
-        _keep_newest(places, row, born, means, counts, self.born, self.means, self.counts)
+        newer = _newer(places, inbox.row, inbox.born, self.born)
+        for name, held in self.kept.items():
+            width = math.prod(held.shape[1:])
+            rows = np.ascontiguousarray(told[name]).reshape(len(inbox.born), width)
+            _copy(newer, places, inbox.row, rows, held.reshape(len(held), width))
 
-    def add_to(self, who: IntArray, totals: FloatArray, weights: FloatArray) -> None:
-        """Add sums of count times mean, and of counts, over all that each of `who` has heard, to `totals` and
-        `weights` (w, K).
-        """
-        _add(self._first, self.means, self.counts, who, totals, weights)
+    def _check(self, told: Mapping[str, Array], rows: int) -> None:
+        if told.keys() != self.kept.keys():
+            raise ValueError(f"letters need {sorted(self.kept)}, got {sorted(told)}")
+        for name, held in self.kept.items():
+            if told[name].shape != (rows, *held.shape[1:]) or told[name].dtype != held.dtype:
+                raise ValueError(
+                    f"{name} of letters must be {held.dtype} of shape {(rows, *held.shape[1:])}, got "
+                    f"{told[name].dtype} of shape {told[name].shape}"
+                )
+
+    def _arrays(self, prefix: str = "") -> State:
+        return {prefix + name: array for name, array in {**self.kept, BORN: self.born}.items()}
 
     def _share(self, agent: int, prefix: str) -> State:
-        rows = slice(self._first[agent], self._first[agent + 1])
-        return {prefix + name: getattr(self, name)[rows] for name in self.keeps}
+        rows = slice(self.starts[agent], self.starts[agent + 1])
+        return {name: array[rows] for name, array in self._arrays(prefix).items()}
+
+    def _take(self, state: Mapping[str, Array], prefix: str) -> None:
+        for name, array in self._arrays(prefix).items():
+            array[...] = state[name]
 
 
-def _within_reach(problem: Problem, identities: IntArray) -> tuple[IntArray, IntArray]:
-    """(n+1,) where each agent's rows begin, and (E,) the origin of each row."""
+def _within_reach(place: Place | None, identities: IntArray) -> tuple[IntArray, IntArray]:
     n = len(identities)
-    if problem.network is None or problem.ttl == 0:
+    if place is None or place.hops == 0:
         return np.zeros(n + 1, dtype=np.int64), np.empty(0, dtype=np.int64)
-    rings = pairs_by_distance(problem.network, problem.ttl)[1:]
+    rings = pairs_by_distance(place.graph, place.hops)[1:]
     origin = np.concatenate([ring.origin for ring in rings])
     to = np.concatenate([ring.to for ring in rings])
-    local = np.full(problem.network.number_of_nodes(), -1)
+    local = np.full(place.graph.number_of_nodes(), -1)
     local[identities] = np.arange(n)
     here = local[to] >= 0
     origin, listener = origin[here], local[to[here]]
-    first = np.concatenate([[0], np.cumsum(np.bincount(listener, minlength=n))])
-    return first, origin[np.lexsort((origin, listener))]
+    starts = np.concatenate([[0], np.cumsum(np.bincount(listener, minlength=n))])
+    return starts, origin[np.lexsort((origin, listener))]
 
 
 @jit
-def _places(first: IntArray, origins: IntArray, to: IntArray, row: IntArray, said_by: IntArray) -> IntArray:
+def _places(starts: IntArray, origins: IntArray, to: IntArray, row: IntArray, said_by: IntArray) -> IntArray:
     """(letters,) the row that each letter belongs to, -1 where there is none."""
     places = np.empty(len(to), np.int64)
     for e in range(len(to)):
         origin = said_by[row[e]]
-        low, high = first[to[e]], first[to[e] + 1]
+        low, high = starts[to[e]], starts[to[e] + 1]
         end = high
         while low < high:
             middle = (low + high) // 2
@@ -95,31 +116,20 @@ def _places(first: IntArray, origins: IntArray, to: IntArray, row: IntArray, sai
 
 
 @jit
-def _keep_newest(
-    places: IntArray,
-    row: IntArray,
-    born: IntArray,
-    means: FloatArray,
-    counts: IntArray,
-    kept_born: IntArray,
-    kept_means: FloatArray,
-    kept_counts: IntArray,
-) -> None:
+def _newer(places: IntArray, row: IntArray, born: IntArray, kept_born: IntArray) -> IntArray:
+    """The letters that are newer than what was kept when it was their turn, whose rounds are kept from now on."""
+    newer = np.empty(len(places), np.int64)
+    count = 0
     for e in range(len(places)):
-        place, r = places[e], row[e]
-        if born[r] > kept_born[place]:
-            kept_born[place] = born[r]
-            for k in range(means.shape[1]):
-                kept_means[place, k] = means[r, k]
-                kept_counts[place, k] = counts[r, k]
+        if born[row[e]] > kept_born[places[e]]:
+            kept_born[places[e]] = born[row[e]]
+            newer[count] = e
+            count += 1
+    return newer[:count]
 
 
 @jit
-def _add(
-    first: IntArray, means: FloatArray, counts: IntArray, who: IntArray, totals: FloatArray, weights: FloatArray
-) -> None:
-    for i in range(len(who)):
-        for e in range(first[who[i]], first[who[i] + 1]):
-            for k in range(means.shape[1]):
-                totals[i, k] += counts[e, k] * means[e, k]
-                weights[i, k] += counts[e, k]
+def _copy(newer: IntArray, places: IntArray, row: IntArray, told: Array, kept: Array) -> None:
+    for e in newer:
+        for k in range(told.shape[1]):
+            kept[places[e], k] = told[row[e], k]

@@ -5,14 +5,14 @@ from fedbandits.privacy.audits import Audit, audit, laplace_ratio
 from fedbandits.privacy.budget import PrivacyParameters, calibrate
 from fedbandits.privacy.lemmas import published_epsilon, published_schedule
 from fedbandits.privacy.mechanisms import IntervalMeans
-from fedbandits.privacy.schedules import Releases, Schedule, broadcast, longest_gap, regular
+from fedbandits.privacy.schedules import ReleaseRule, Releases, broadcast, longest_gap, regular
 
 __all__ = [
     "Audit",
     "IntervalMeans",
     "PrivacyParameters",
+    "ReleaseRule",
     "Releases",
-    "Schedule",
     "audit",
     "broadcast",
     "calibrate",

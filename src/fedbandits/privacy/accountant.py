@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from fedbandits.contract.arrays import FloatArray
+from fedbandits.contract.extras import require
 from fedbandits.privacy.schedules import Releases
 
 if TYPE_CHECKING:
@@ -61,7 +62,8 @@ def spending(releases: Releases, delta: float) -> FloatArray:
 
 
 def event(losses: FloatArray) -> DpEvent:
-    """The releases as a `dp_accounting` event, for any accountant that takes one."""
+    """The releases as a `dp_accounting` event, for any accountant that takes one. Needs the extra `privacy`."""
+    require("privacy", "dp_accounting")
     from dp_accounting import ComposedDpEvent, LaplaceDpEvent
 
     return ComposedDpEvent([LaplaceDpEvent(noise_multiplier=float(1 / loss)) for loss in losses])
@@ -70,8 +72,10 @@ def event(losses: FloatArray) -> DpEvent:
 def tight(losses: FloatArray, delta: float) -> float:
     """Epsilon at `delta` from the distribution of the privacy loss, rounded up: the truth to about 1e-4 per release.
 
-    By `dp_accounting.pld`. It takes about 20 s for 1000 different losses, which is why `composed` is used elsewhere.
+    By `dp_accounting.pld`, of the extra `privacy`. It takes about 20 s for 1000 different losses, which is why
+    `composed` is used elsewhere.
     """
+    require("privacy", "dp_accounting")
     from dp_accounting.pld import PLDAccountant
 
     accountant = PLDAccountant()

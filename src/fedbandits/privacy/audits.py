@@ -11,7 +11,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.stats import beta
 
 from fedbandits.contract.arrays import FloatArray, IntArray
 
@@ -121,6 +120,8 @@ def _lower_bounds(hits: IntArray, of: int, misses: IntArray, among: int, delta: 
     """log((p - delta) / q), p a lower bound on the chance of `hits` out of `of`, q an upper one of `misses` out of
     `among`, each wrong with probability at most `error`; minus infinity where p <= delta.
     """
+    from scipy.stats import beta  # slow to load, and seldom needed
+
     p = np.where(hits > 0, beta.ppf(error, np.maximum(hits, 1), of - hits + 1), 0.0)
     q = np.where(misses < among, beta.ppf(1 - error, misses + 1, np.maximum(among - misses, 1)), 1.0)
     excess = np.maximum(p - delta, 0.0)

@@ -5,23 +5,23 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import Annotated, ClassVar
 
-from pydantic import ConfigDict, Field, model_validator
-from pydantic.dataclasses import dataclass
+from pydantic import Field, model_validator
 
 from fedbandits.contract.catalogue import ConfigError
+from fedbandits.contract.parameters import parameters
 from fedbandits.privacy.accountant import composed
-from fedbandits.privacy.schedules import Releases, Schedule, broadcast
+from fedbandits.privacy.schedules import ReleaseRule, Releases, broadcast
 
 _PRECISION = 1e-4
 """Relative, of the calibrated parameter."""
 
 
 @lru_cache(maxsize=256)
-def calibrate(epsilon: float, delta: float, rate: float, horizon: int, schedule: Schedule = broadcast) -> float:
+def calibrate(epsilon: float, delta: float, rate: float, horizon: int, schedule: ReleaseRule = broadcast) -> float:
     """The largest parameter in (0, 1] whose releases within `horizon` pulls of one arm cost at most `epsilon` in all.
 
     By bisection on the logarithm. What is spent does not fall as the parameter grows: each release comes earlier (see
-    `Schedule`), hence costs more, and there are more of them. So everything below a parameter within the budget is
+    `ReleaseRule`), hence costs more, and there are more of them. So everything below a parameter within the budget is
     within it too, and the one returned was itself seen to be. Raises `ConfigError` if not even one release fits.
 
     >>> s = calibrate(1.0, 1e-5, 1.1, 1000)
@@ -47,7 +47,7 @@ def calibrate(epsilon: float, delta: float, rate: float, horizon: int, schedule:
     return low
 
 
-@dataclass(frozen=True, kw_only=True, config=ConfigDict(extra="forbid"))
+@parameters
 class PrivacyParameters:
     """How much may be known about one reward, in all: either a budget or a schedule.
 
@@ -72,13 +72,13 @@ class PrivacyParameters:
             raise ValueError("epsilon is the total budget, schedule the publication's parameter: give one of them")
         return self
 
-    def parameter(self, horizon: int, rule: Schedule) -> float:
+    def parameter(self, horizon: int, rule: ReleaseRule) -> float:
         """The parameter of the schedule, for agents who may pull an arm `horizon` times."""
         if self.schedule is not None:
             return self.schedule
         epsilon = self.default_epsilon if self.epsilon is None else self.epsilon
         return calibrate(epsilon, self.delta, self.rate, horizon, rule)
 
-    def releases(self, horizon: int, rule: Schedule) -> Releases:
+    def releases(self, horizon: int, rule: ReleaseRule) -> Releases:
         """When the mean of an arm is released."""
         return rule(self.parameter(horizon, rule), self.rate, horizon)

@@ -36,7 +36,7 @@ class Releases:
         return np.asarray(self.counts ** (-self.rate / 2))
 
 
-Schedule = Callable[[float, float, int], Releases]
+ReleaseRule = Callable[[float, float, int], Releases]
 """(parameter, rate, horizon) -> the releases within `horizon` pulls of an arm: the larger the parameter in (0, 1], the
 more of them. For every j the j-th release must come no later under a larger parameter; then what is spent within a
 horizon does not fall as the parameter grows, which `calibrate` rests on."""

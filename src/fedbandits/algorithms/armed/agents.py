@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from typing import ClassVar
 
 import numpy as np
 
 from fedbandits.algorithms.armed.estimators import Estimation, estimator_for
 from fedbandits.contract.arrays import FloatArray, IntArray, check_arms, check_feedback, check_finite
+from fedbandits.contract.population import Population
 from fedbandits.contract.problem import Problem
-from fedbandits.contract.state import Stateful
 
 
 def check_armed(who: IntArray, arms: FloatArray, n: int, count: int) -> None:
@@ -25,7 +26,7 @@ def check_armed(who: IntArray, arms: FloatArray, n: int, count: int) -> None:
         )
 
 
-class ArmedAgents(Stateful):
+class ArmedAgents(Population):
     """n agents who may choose among the same K arms at every turn; `turns` (n,) counts the decisions of each.
 
     Subclasses say what they `_pick` and how they `_observe` a reward; both may rely on checked input.
@@ -34,7 +35,7 @@ class ArmedAgents(Stateful):
     keeps: ClassVar[tuple[str, ...]] = ("turns",)
 
     def __init__(self, problem: Problem, n: int) -> None:
-        self._n = n
+        super().__init__(n)
         self._arms = problem.arms
         self.turns = np.zeros(n, dtype=np.int64)
 
@@ -49,14 +50,16 @@ class ArmedAgents(Stateful):
         self._observe(who, picks, rewards)
         self.turns[who] += 1
 
+    @abstractmethod
     def _pick(self, who: IntArray) -> IntArray:
         raise NotImplementedError
 
+    @abstractmethod
     def _observe(self, who: IntArray, picks: IntArray, rewards: FloatArray) -> None:
         raise NotImplementedError
 
 
-class OptimisticAgents(ArmedAgents):
+class IndexAgents(ArmedAgents):
     """Agents that take every arm once, in order, and then the arm of highest estimate plus width; see `estimators`."""
 
     keeps: ClassVar[tuple[str, ...]] = ("turns", "known")

@@ -5,8 +5,6 @@ from __future__ import annotations
 from typing import ClassVar
 
 import numpy as np
-from pydantic import ConfigDict
-from pydantic.dataclasses import dataclass
 
 from fedbandits.algorithms.armed.estimators import Estimation, MeanName
 from fedbandits.algorithms.armed.fed_ucb1 import PULLED, REWARD, FedUCB1Agents
@@ -14,7 +12,9 @@ from fedbandits.algorithms.armed.theory import domination, lower_bound, upper_bo
 from fedbandits.contract.algorithm import Bounds
 from fedbandits.contract.arrays import FloatArray, IntArray, State
 from fedbandits.contract.catalogue import About
+from fedbandits.contract.facts import Place
 from fedbandits.contract.messages import Inbox
+from fedbandits.contract.parameters import parameters
 from fedbandits.contract.portrait import LEADERS
 from fedbandits.contract.problem import Problem
 from fedbandits.contract.streams import Streams
@@ -22,7 +22,7 @@ from fedbandits.graphs.leaders import leadership
 from fedbandits.linalg.jit import jit
 
 
-@dataclass(frozen=True, kw_only=True, config=ConfigDict(extra="forbid"))
+@parameters
 class CentUCB1(Estimation):
     """Leaders play FedUCB1 on all they have seen or heard; followers repeat what their leader did.
 
@@ -45,6 +45,7 @@ class CentUCB1(Estimation):
         topology="graph",
         talks="after every pull, to all within gamma hops",
         says=(REWARD,),
+        calls="scheduled",
         guarantee="regret O(psi(G_gamma) sum_k log T / Delta_k + psi M gamma sum_k Delta_k), psi the domination number",
         source="Dubey (2022), thesis, section 4.3",
         environment="bernoulli",
@@ -52,19 +53,20 @@ class CentUCB1(Estimation):
 
     def agents(self, problem: Problem, n: int, rng: Streams) -> CentUCB1Agents:
         """n agents, each a leader or a follower."""
-        return CentUCB1Agents(self, problem, n, rng.identities)
+        return CentUCB1Agents(self, problem, problem.need(Place, by=self.about), n, rng.identities)
 
-    def server(self, problem: Problem, n: int) -> None:
+    def server(self, problem: Problem, n: int, rng: Streams) -> None:
         """Agents talk to each other."""
 
     def bounds(self, problem: Problem, means: FloatArray) -> Bounds:
         """Theorem 4.3, with the factor gamma that its proof has, and theorem 2.3."""
-        groups, n = domination(problem), problem.agents
-        upper = upper_bound(self, problem, means, groups, extra=groups * n * problem.ttl + n + groups)
+        place = problem.need(Place, by=self.about)
+        groups, n = domination(place), problem.agents
+        upper = upper_bound(self, problem, means, groups, extra=groups * n * place.hops + n + groups)
         return Bounds(upper, lower_bound(problem, means))
 
 
-@dataclass(frozen=True, kw_only=True, config=ConfigDict(extra="forbid"))
+@parameters
 class RobustCentUCB(CentUCB1):
     """CentUCB1 with the shortest-interval mean, for contaminated rewards in messages.
 
@@ -79,6 +81,7 @@ class RobustCentUCB(CentUCB1):
         topology="graph",
         talks="after every pull, to all within gamma hops",
         says=(REWARD,),
+        calls="scheduled",
         guarantee="regret O(psi(G_gamma) sum_k Delta_k log T / (Delta_k - 2 sqrt(eps))^2), contamination eps",
         source="Dubey (2022), thesis, remark 5.4",
         environment="bernoulli",
@@ -90,10 +93,9 @@ class CentUCB1Agents(FedUCB1Agents):
 
     keeps: ClassVar[tuple[str, ...]] = (*FedUCB1Agents.keeps, "copied", "copied_born")
 
-    def __init__(self, estimation: Estimation, problem: Problem, n: int, identities: IntArray) -> None:
+    def __init__(self, estimation: Estimation, problem: Problem, place: Place, n: int, identities: IntArray) -> None:
         super().__init__(estimation, problem, n, identities)
-        assert problem.network is not None
-        self._leaders = leadership(problem.network, problem.ttl).leader[identities]
+        self._leaders = leadership(place.graph, place.hops).leader[identities]
         self._follows = self._leaders != identities
         self.copied = np.full(n, -1)
         self.copied_born = np.full(n, -1)

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Annotated, ClassVar, Literal
 
 import numpy as np
-from pydantic import ConfigDict, Field
-from pydantic.dataclasses import dataclass
+from pydantic import Field
 
 from fedbandits.algorithms.armed.agents import ArmedAgents
 from fedbandits.algorithms.armed.fed_ucb1 import EARNED, PULLED, REWARD
 from fedbandits.contract.arrays import FloatArray, IntArray, State
 from fedbandits.contract.catalogue import About
+from fedbandits.contract.facts import Place
 from fedbandits.contract.messages import Inbox, Message
+from fedbandits.contract.parameters import parameters
 from fedbandits.contract.portrait import KNOWN, LEADERS
 from fedbandits.contract.problem import Problem
 from fedbandits.contract.state import Stateful
@@ -24,7 +26,7 @@ _LONGEST = 2.0**60
 """Turns of the longest epoch: no run lasts so long, and the end of such an epoch still is an int64."""
 
 
-@dataclass(frozen=True, kw_only=True, config=ConfigDict(extra="forbid"))
+@parameters
 class CHARM:
     """Cooperative hybrid arm elimination, for messages in which every hop may change a reward by up to eps, unknown.
 
@@ -77,6 +79,7 @@ class CHARM:
         topology="graph",
         talks="after every pull, to all within gamma hops",
         says=(REWARD,),
+        calls="scheduled",
         guarantee="w.p. 1 - delta regret O(K T M gamma eps + psi(G_gamma) sum_k log T log(K psi log T / delta) / "
         "Delta_k + M sum_k log(M gamma log T) / Delta_k) if a hop changes rewards by at most eps; all agents active",
         source="Dubey (2022), thesis, section 5.2",
@@ -85,9 +88,9 @@ class CHARM:
 
     def agents(self, problem: Problem, n: int, rng: Streams) -> CHARMAgents:
         """n agents, each a leader or an imitator."""
-        return CHARMAgents(self, problem, n, rng)
+        return CHARMAgents(self, problem, problem.need(Place, by=self.about), n, rng)
 
-    def server(self, problem: Problem, n: int) -> None:
+    def server(self, problem: Problem, n: int, rng: Streams) -> None:
         """Agents talk to each other."""
 
     def pulls(self, problem: Problem, leaders: int) -> float:
@@ -104,11 +107,11 @@ class Epochs(Stateful):
 
     keeps: ClassVar[tuple[str, ...]] = ("number", "begins", "ends", "gaps", "feedback", "gathered")
 
-    def __init__(self, parameters: CHARM, problem: Problem, sizes: IntArray, leaders: int) -> None:
+    def __init__(self, parameters: CHARM, problem: Problem, hops: int, sizes: IntArray, leaders: int) -> None:
         n, arms = len(sizes), problem.arms
         self._parameters = parameters
         self._sizes = sizes
-        self._window = 2 * problem.ttl
+        self._window = 2 * hops
         self._pulls = parameters.pulls(problem, leaders)
         self.number = np.zeros(n, dtype=np.int64)
         self.begins = np.full(n, arms + 1)
@@ -181,16 +184,15 @@ class CHARMAgents(ArmedAgents):
         "rng",
     )
 
-    def __init__(self, parameters: CHARM, problem: Problem, n: int, rng: Streams) -> None:
+    def __init__(self, parameters: CHARM, problem: Problem, place: Place, n: int, rng: Streams) -> None:
         super().__init__(problem, n)
         self.rng = rng
-        assert problem.network is not None
-        led = leadership(problem.network, problem.ttl)
+        led = leadership(place.graph, place.hops)
         self._leader, self._distance = led.leader, led.distance
         identities = rng.identities
         self._leads = led.leader[identities] == identities
         followed = np.bincount(led.leader, minlength=problem.agents)
-        self.epochs = Epochs(parameters, problem, followed[identities], leaders=len(led.leaders))
+        self.epochs = Epochs(parameters, problem, place.hops, followed[identities], leaders=len(led.leaders))
         self.sums = np.zeros((n, problem.arms))
         self.counts = np.zeros((n, problem.arms), dtype=np.int64)
         self.pulled = np.zeros(n, dtype=np.int64)
@@ -198,9 +200,10 @@ class CHARMAgents(ArmedAgents):
         self.copied = np.full(n, -1)
         self.copied_born = np.full(n, -1)
 
-    def say(self, who: IntArray) -> Message:
-        """Arm and reward of the last pull of each agent in `who`."""
-        return Message(REWARD.kind, who, {PULLED.name: self.pulled[who], EARNED.name: self.earned[who]})
+    def say(self, learned: IntArray) -> Sequence[Message]:
+        """Arm and reward of the last pull of each agent that has just made it."""
+        arrays = {PULLED.name: self.pulled[learned], EARNED.name: self.earned[learned]}
+        return (Message(REWARD.kind, learned, arrays),)
 
     def hear(self, inbox: Inbox) -> None:
         """Leaders count the rewards of their imitators in the newest epoch, imitators note what their leader did."""

@@ -2,30 +2,34 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Annotated, ClassVar
 
 import networkx as nx
 import numpy as np
-from pydantic import ConfigDict, Field
-from pydantic.dataclasses import dataclass
+from pydantic import Field
 
 from fedbandits.algorithms.armed.agents import ArmedAgents
 from fedbandits.contract.arrays import FloatArray, IntArray, State
 from fedbandits.contract.catalogue import About
+from fedbandits.contract.facts import Noise, Place
 from fedbandits.contract.messages import Inbox, Message
+from fedbandits.contract.parameters import parameters
 from fedbandits.contract.portrait import KNOWN
 from fedbandits.contract.problem import Problem
 from fedbandits.contract.streams import Streams
-from fedbandits.contract.wire import Utterance, vector
+from fedbandits.contract.wire import Bound, Utterance, vector
 from fedbandits.graphs.hops import adjacency
 from fedbandits.linalg.jit import jit
+from fedbandits.models import limits
 
-COUNTS, SUMS = vector("counts", "K"), vector("sums", "K")
+COUNTS = vector("counts", "K", bound=Bound(limits.none, per_observation=False, low=0.0))
+SUMS = vector("sums", "K")
 ESTIMATE = Utterance("estimate", "peer", (COUNTS, SUMS))
 """An agent's estimates of pulls and of rewards per agent, one of each for every arm."""
 
 
-@dataclass(frozen=True, kw_only=True, config=ConfigDict(extra="forbid"))
+@parameters
 class ConsensusUCB:
     """coop-UCB2, UCB on a running consensus: the non-robust baseline on graphs.
 
@@ -42,8 +46,8 @@ class ConsensusUCB:
 
     `kappa` in (0, 1] is the step; by default d_max/(d_max + 1), for which every agent keeps some weight on itself, so
     that consensus is reached on every connected graph, and at once on a complete one; 1 may oscillate for ever (rings
-    of even length). `noise` is sigma, by default `Problem.noise`: a sub-Gaussian constant, which heavy tails do not
-    have. `gamma` may be 1; the analysis needs more.
+    of even length). `noise` is sigma, by default that of the fact `Noise`: a sub-Gaussian constant, which heavy tails
+    do not have. `gamma` may be 1; the analysis needs more.
 
     What is told is not a raw reward, but not private either: a neighbour can take an agent's first messages apart.
 
@@ -63,6 +67,7 @@ class ConsensusUCB:
         topology="graph",
         talks="after every pull, to direct neighbours",
         says=(ESTIMATE,),
+        calls="scheduled",
         guarantee="regret O(sum_k log T / Delta_k) + const(graph): Gaussian rewards of known sigma, connected graph, "
         "all agents active",
         source="Landgren, Srivastava & Leonard, CDC 2016",
@@ -72,9 +77,9 @@ class ConsensusUCB:
 
     def agents(self, problem: Problem, n: int, rng: Streams) -> ConsensusAgents:
         """n agents that average with their neighbours."""
-        return ConsensusAgents(self, problem, n, rng.identities)
+        return ConsensusAgents(self, problem, problem.need(Place, by=self.about), n, rng.identities)
 
-    def server(self, problem: Problem, n: int) -> None:
+    def server(self, problem: Problem, n: int, rng: Streams) -> None:
         """Agents talk to each other."""
 
     def step(self, largest_degree: int) -> float:
@@ -91,13 +96,12 @@ class ConsensusAgents(ArmedAgents):
 
     keeps: ClassVar[tuple[str, ...]] = (*ArmedAgents.keeps, "counts", "sums", "heard")
 
-    def __init__(self, parameters: ConsensusUCB, problem: Problem, n: int, identities: IntArray) -> None:
+    def __init__(self, parameters: ConsensusUCB, problem: Problem, place: Place, n: int, identities: IntArray) -> None:
         super().__init__(problem, n)
-        assert problem.network is not None
-        degrees = np.asarray(adjacency(problem.network).sum(axis=1))
+        degrees = np.asarray(adjacency(place.graph).sum(axis=1))
         self._step = parameters.step(int(degrees.max()))
-        among = _connected(problem.network) if problem.ttl > 0 else np.ones(problem.agents)
-        noise = problem.noise if parameters.noise is None else parameters.noise
+        among = _connected(place.graph) if place.hops > 0 else np.ones(problem.agents)
+        noise = problem.get(Noise, Noise()).sigma if parameters.noise is None else parameters.noise
         # sigma^2 2 gamma / (G(eta) M)
         self._scale = (2.0 * parameters.gamma * noise**2 / (1 - parameters.eta**2 / 16)) / among[identities]
         self._among = among[identities]
@@ -109,9 +113,10 @@ class ConsensusAgents(ArmedAgents):
         """How many samples each agent takes its estimates to stand for; see `portrait`."""
         return {KNOWN: self._among * self.counts.sum(axis=1)}
 
-    def say(self, who: IntArray) -> Message:
-        """What each agent in `who` knows, its last pull included."""
-        return Message(ESTIMATE.kind, who, {COUNTS.name: self.counts[who], SUMS.name: self.sums[who]})
+    def say(self, learned: IntArray) -> Sequence[Message]:
+        """What each agent that has just pulled an arm knows, that pull included."""
+        arrays = {COUNTS.name: self.counts[learned], SUMS.name: self.sums[learned]}
+        return (Message(ESTIMATE.kind, learned, arrays),)
 
     def hear(self, inbox: Inbox) -> None:
         """Average with what neighbours said in the newest round; what is older has been overtaken."""

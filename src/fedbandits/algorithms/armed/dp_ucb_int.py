@@ -4,20 +4,17 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from pydantic import ConfigDict
-from pydantic.dataclasses import dataclass
-
-from fedbandits.algorithms.alone import LoneAgents
 from fedbandits.algorithms.armed.releasing import ReleasingAgents
 from fedbandits.algorithms.armed.tally import check_unit_range
 from fedbandits.contract.catalogue import About
+from fedbandits.contract.parameters import parameters
 from fedbandits.contract.problem import Problem
 from fedbandits.contract.streams import Streams
 from fedbandits.privacy.budget import PrivacyParameters
 from fedbandits.privacy.schedules import regular
 
 
-@dataclass(frozen=True, kw_only=True, config=ConfigDict(extra="forbid"))
+@parameters
 class DPUCBInt(PrivacyParameters):
     """UCB1 on noisy means: each arm f = ceil(1/s) times in turn, then argmax_k m_k + sqrt(2 log t / n_k).
 
@@ -42,20 +39,17 @@ class DPUCBInt(PrivacyParameters):
         topology="alone",
         talks="never",
         says=(),
+        calls="never",
         guarantee="actions (epsilon, delta)-differentially private in one reward; regret O(1/s + sum_k log T/Delta_k)",
         source="Tossou & Dimitrakakis, AAAI 2016",
         private=True,
         environment="bernoulli",
     )
 
-    def agents(self, problem: Problem, n: int, rng: Streams) -> DPUCBIntAgents:
+    def agents(self, problem: Problem, n: int, rng: Streams) -> ReleasingAgents:
         """n private agents on their own."""
         check_unit_range(self.about.name, problem)
-        return DPUCBIntAgents(self, regular, problem, n, rng)
+        return ReleasingAgents(self, regular, problem, n, rng)
 
-    def server(self, problem: Problem, n: int) -> None:
+    def server(self, problem: Problem, n: int, rng: Streams) -> None:
         """Nobody to talk to."""
-
-
-class DPUCBIntAgents(ReleasingAgents, LoneAgents):
-    """Private agents who talk to nobody."""

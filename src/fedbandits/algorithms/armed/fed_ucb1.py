@@ -2,31 +2,34 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import ClassVar, Literal
 
 import numpy as np
-from pydantic import ConfigDict
-from pydantic.dataclasses import dataclass
 
-from fedbandits.algorithms.armed.agents import OptimisticAgents
+from fedbandits.algorithms.armed.agents import IndexAgents
 from fedbandits.algorithms.armed.estimators import Estimation, MeanName
 from fedbandits.algorithms.armed.theory import clique_count, lower_bound, strangers, upper_bound
 from fedbandits.contract.algorithm import Bounds
-from fedbandits.contract.arrays import FloatArray, IntArray, State
+from fedbandits.contract.arrays import Array, FloatArray, IntArray, State
 from fedbandits.contract.catalogue import About
+from fedbandits.contract.facts import Place
 from fedbandits.contract.messages import Inbox, Message
+from fedbandits.contract.parameters import parameters
 from fedbandits.contract.portrait import KNOWN
 from fedbandits.contract.problem import Problem
 from fedbandits.contract.streams import Streams
-from fedbandits.contract.wire import Field, Utterance
+from fedbandits.contract.wire import Bound, Utterance, WireField
 from fedbandits.graphs.leaders import clique_of
+from fedbandits.models import limits
 
-PULLED, EARNED = Field("arm"), Field("reward", raw=True)
+PULLED = WireField("arm", dtype="i8")
+EARNED = WireField("reward", raw=True, bound=Bound(limits.reward, per_observation=False))
 REWARD = Utterance("reward", "peer", (PULLED, EARNED))
 """What an agent has just pulled, and what it got for it."""
 
 
-@dataclass(frozen=True, kw_only=True, config=ConfigDict(extra="forbid"))
+@parameters
 class FedUCB1(Estimation):
     """Every agent plays UCB1 on its own samples and those of all within gamma hops.
 
@@ -54,6 +57,7 @@ class FedUCB1(Estimation):
         topology="graph",
         talks="after every pull, to all within gamma hops",
         says=(REWARD,),
+        calls="scheduled",
         guarantee="regret O(chi(G_gamma) sum_k log T / Delta_k + M gamma sum_k Delta_k), chi the clique cover number",
         source="Dubey (2022), thesis, sections 2.2 and 4.2",
         environment="bernoulli",
@@ -61,25 +65,30 @@ class FedUCB1(Estimation):
 
     def agents(self, problem: Problem, n: int, rng: Streams) -> FedUCB1Agents:
         """n agents that tell and hear of rewards."""
-        return FedUCB1Agents(self, problem, n, rng.identities, self.listens)
+        cliques = None
+        if self.listens == "clique":
+            place = problem.need(Place, by=self.about)
+            cliques = clique_of(place.graph, place.hops)
+        return FedUCB1Agents(self, problem, n, rng.identities, cliques)
 
-    def server(self, problem: Problem, n: int) -> None:
+    def server(self, problem: Problem, n: int, rng: Streams) -> None:
         """Agents talk to each other."""
 
     def bounds(self, problem: Problem, means: FloatArray) -> Bounds:
         """Theorems 2.2 and 2.4: cliques learn as one; agents whose neighbourhoods are disjoint cannot."""
-        late = problem.agents * problem.ttl + 2
-        upper = upper_bound(self, problem, means, groups=clique_count(problem), extra=late)
-        return Bounds(upper, lower_bound(problem, means, agents=strangers(problem)))
+        place = problem.need(Place, by=self.about)
+        late = problem.agents * place.hops + 2
+        upper = upper_bound(self, problem, means, groups=clique_count(place), extra=late)
+        return Bounds(upper, lower_bound(problem, means, agents=strangers(place)))
 
 
-@dataclass(frozen=True, kw_only=True, config=ConfigDict(extra="forbid"))
+@parameters
 class RobustFedUCB(FedUCB1):
     """FedUCB1 with the shortest-interval mean: for messages of which a share `contamination` carries anything at all.
 
     Guarantee (theorem 5.2, reading sqrt(eps) throughout): regret O(chi(G_gamma) sum_k Delta_k log T / (Delta_k -
-    2 sqrt(eps))^2 + M gamma chi sum_k Delta_k) if eps < Delta_k^2/4 for all k, for rewards of variance sigma^2 =
-    `Problem.noise`^2. eps must be known, or bounded from above; no algorithm of the publication does without.
+    2 sqrt(eps))^2 + M gamma chi sum_k Delta_k) if eps < Delta_k^2/4 for all k, for rewards of variance sigma^2, that
+    of the fact `Noise`. eps must be known, or bounded from above; no algorithm of the publication does without.
     The theorem rests on widths up to a constant: with `scale` = 1, as printed, they do not cover, with 2.5 they did in
     measurements (see `estimators.shortest_interval`).
     """
@@ -92,14 +101,18 @@ class RobustFedUCB(FedUCB1):
         topology="graph",
         talks="after every pull, to all within gamma hops",
         says=(REWARD,),
+        calls="scheduled",
         guarantee="regret O(chi(G_gamma) sum_k Delta_k log T / (Delta_k - 2 sqrt(eps))^2), contamination eps",
         source="Dubey (2022), thesis, section 5.1",
         environment="bernoulli",
     )
 
 
-class FedUCB1Agents(OptimisticAgents):
-    """Agents who tell what they got, and count what they hear as if it were their own."""
+class FedUCB1Agents(IndexAgents):
+    """Agents who tell what they got, and count what they hear as if it were their own.
+
+    `cliques` (M,), of all agents of the problem: who is of another one is not listened to; None: everybody is.
+    """
 
     keeps: ClassVar[tuple[str, ...]] = ("turns", "known", "pulled", "earned")
 
@@ -109,20 +122,17 @@ class FedUCB1Agents(OptimisticAgents):
         problem: Problem,
         n: int,
         identities: IntArray,
-        listens: Literal["neighbourhood", "clique"] = "neighbourhood",
+        cliques: IntArray | None = None,
     ) -> None:
         super().__init__(estimation, problem, n)
         self._identities = identities
-        self._cliques = None
-        if listens == "clique":
-            assert problem.network is not None
-            self._cliques = clique_of(problem.network, problem.ttl)
+        self._cliques = cliques
         self.pulled = np.zeros(n, dtype=np.int64)
         self.earned = np.zeros(n)
 
-    def say(self, who: IntArray) -> Message:
-        """Arm and reward of the last pull of each agent in `who`."""
-        return Message(REWARD.kind, who, {PULLED.name: self.pulled[who], EARNED.name: self.earned[who]})
+    def say(self, learned: IntArray) -> Sequence[Message]:
+        """Arm and reward of the last pull of each agent that has just made it."""
+        return (Message(REWARD.kind, learned, self._last(learned)),)
 
     def hear(self, inbox: Inbox) -> None:
         """Count the rewards of others."""
@@ -135,6 +145,9 @@ class FedUCB1Agents(OptimisticAgents):
     def portrait(self) -> State:
         """How many samples each agent acts on; see `portrait`."""
         return {KNOWN: self.known.counts.sum(axis=1, dtype=np.float64)}
+
+    def _last(self, who: IntArray) -> dict[str, Array]:
+        return {PULLED.name: self.pulled[who], EARNED.name: self.earned[who]}
 
     def _heed(self, to: IntArray, row: IntArray, arms: IntArray, rewards: FloatArray) -> None:
         self.known.gather(to, row, arms, rewards)

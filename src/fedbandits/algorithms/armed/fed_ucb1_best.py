@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import ClassVar
 
 import numpy as np
-from pydantic import ConfigDict
-from pydantic.dataclasses import dataclass
 
 from fedbandits.algorithms.armed.estimators import Estimation, MeanName
 from fedbandits.algorithms.armed.fed_ucb1 import EARNED, PULLED, FedUCB1Agents
@@ -14,18 +13,22 @@ from fedbandits.algorithms.armed.theory import domination, lower_bound, upper_bo
 from fedbandits.contract.algorithm import Bounds
 from fedbandits.contract.arrays import FloatArray, IntArray
 from fedbandits.contract.catalogue import About
+from fedbandits.contract.facts import Place
 from fedbandits.contract.messages import Inbox, Message
+from fedbandits.contract.parameters import parameters
 from fedbandits.contract.problem import Problem
 from fedbandits.contract.streams import Streams
-from fedbandits.contract.wire import Field, Utterance
+from fedbandits.contract.wire import Bound, Utterance, WireField
 from fedbandits.linalg.jit import jit
+from fedbandits.models import limits
 
-ESTIMATE, SAMPLES = Field("estimate", ("K",)), Field("samples", ("K",))
+ESTIMATE = WireField("estimate", ("K",))
+SAMPLES = WireField("samples", ("K",), dtype="i8", bound=Bound(limits.none, per_observation=False, low=0.0))
 BELIEF = Utterance("belief", "peer", (PULLED, EARNED, ESTIMATE, SAMPLES))
 """The last pull, and what the agent believed of every arm when it made it, on how many samples."""
 
 
-@dataclass(frozen=True, kw_only=True, config=ConfigDict(extra="forbid"))
+@parameters
 class FedUCB1Best(Estimation):
     """Every agent uses, for each arm, the estimate made from most samples within gamma hops.
 
@@ -47,6 +50,7 @@ class FedUCB1Best(Estimation):
         topology="graph",
         talks="after every pull, to all within gamma hops",
         says=(BELIEF,),
+        calls="scheduled",
         guarantee="regret O(psi(G_gamma) sum_k log T / Delta_k), psi the domination number; messages of size K",
         source="Dubey (2022), thesis, section 4.2",
         environment="bernoulli",
@@ -56,17 +60,18 @@ class FedUCB1Best(Estimation):
         """n agents that tell what they believe."""
         return FedUCB1BestAgents(self, problem, n, rng.identities)
 
-    def server(self, problem: Problem, n: int) -> None:
+    def server(self, problem: Problem, n: int, rng: Streams) -> None:
         """Agents talk to each other."""
 
     def bounds(self, problem: Problem, means: FloatArray) -> Bounds:
         """Theorems 4.2 and 2.3: everybody knows what its dominating neighbour knows."""
-        groups = domination(problem)
-        upper = upper_bound(self, problem, means, groups, extra=groups * (problem.ttl + 2) + problem.agents)
+        place = problem.need(Place, by=self.about)
+        groups = domination(place)
+        upper = upper_bound(self, problem, means, groups, extra=groups * (place.hops + 2) + problem.agents)
         return Bounds(upper, lower_bound(problem, means))
 
 
-@dataclass(frozen=True, kw_only=True, config=ConfigDict(extra="forbid"))
+@parameters
 class RobustFedUCBBest(FedUCB1Best):
     """FedUCB1-Best with the shortest-interval mean, for contaminated rewards in messages.
 
@@ -82,6 +87,7 @@ class RobustFedUCBBest(FedUCB1Best):
         topology="graph",
         talks="after every pull, to all within gamma hops",
         says=(BELIEF,),
+        calls="scheduled",
         guarantee="regret O(psi(G_gamma) sum_k Delta_k log T / (Delta_k - 2 sqrt(eps))^2), contamination eps",
         source="Dubey (2022), thesis, remark 5.4",
         environment="bernoulli",
@@ -107,11 +113,10 @@ class FedUCB1BestAgents(FedUCB1Agents):
         self.best_estimate, self.best_samples = np.zeros(shape), np.zeros(shape, dtype=np.int64)
         self.best_born = np.full(shape, -1)
 
-    def say(self, who: IntArray) -> Message:
-        """The last pull of each agent in `who`, and what it believed then."""
-        pulled = super().say(who)
-        beliefs = {ESTIMATE.name: self.estimate[who], SAMPLES.name: self.samples[who]}
-        return Message(BELIEF.kind, who, {**pulled.arrays, **beliefs})
+    def say(self, learned: IntArray) -> Sequence[Message]:
+        """The last pull of each agent that has just made it, and what it believed then."""
+        beliefs = {ESTIMATE.name: self.estimate[learned], SAMPLES.name: self.samples[learned]}
+        return (Message(BELIEF.kind, learned, {**self._last(learned), **beliefs}),)
 
     def hear(self, inbox: Inbox) -> None:
         """Count the rewards of others, and remember who knows most of each arm."""

@@ -6,12 +6,12 @@ import math
 from typing import Annotated, ClassVar
 
 import numpy as np
-from pydantic import ConfigDict, Field
-from pydantic.dataclasses import dataclass
+from pydantic import Field
 
 from fedbandits.algorithms.armed.tally import TallyingAgents, check_unit_range, check_unit_rewards
 from fedbandits.contract.arrays import FloatArray, IntArray
 from fedbandits.contract.catalogue import About
+from fedbandits.contract.parameters import parameters
 from fedbandits.contract.problem import Problem
 from fedbandits.contract.streams import Streams
 from fedbandits.linalg.jit import jit
@@ -20,7 +20,7 @@ _ITERATIONS = 100
 """Far more than Newton's method takes here; only there so that the loop has an end."""
 
 
-@dataclass(frozen=True, kw_only=True, config=ConfigDict(extra="forbid"))
+@parameters
 class KLUCB:
     """Each arm once, then argmax_k max{q : n_k KL(mean_k, q) <= log t + c log log t}, KL that of Bernoulli laws.
 
@@ -39,6 +39,7 @@ class KLUCB:
         topology="alone",
         talks="never",
         says=(),
+        calls="never",
         guarantee="regret (1 + o(1)) sum_k Delta_k log T / KL(mu_k, mu_*) per agent (rewards in [0, 1], c >= 3)",
         source="Garivier & Cappe, COLT 2011",
         environment="bernoulli",
@@ -49,7 +50,7 @@ class KLUCB:
         check_unit_range(self.about.name, problem)
         return KLUCBAgents(self.c, problem, n)
 
-    def server(self, problem: Problem, n: int) -> None:
+    def server(self, problem: Problem, n: int, rng: Streams) -> None:
         """Nobody to talk to."""
 
 

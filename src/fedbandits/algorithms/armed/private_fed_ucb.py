@@ -2,31 +2,35 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import ClassVar, Literal
 
 import numpy as np
-from pydantic import ConfigDict
-from pydantic.dataclasses import dataclass
 
 from fedbandits.algorithms.armed.releasing import ReleasingAgents
 from fedbandits.algorithms.armed.tally import check_unit_range
 from fedbandits.contract.arrays import FloatArray, IntArray, State
 from fedbandits.contract.catalogue import About
+from fedbandits.contract.facts import Place
 from fedbandits.contract.messages import Inbox, Message
+from fedbandits.contract.parameters import parameters
 from fedbandits.contract.portrait import KNOWN
 from fedbandits.contract.problem import Problem
 from fedbandits.contract.streams import Streams
-from fedbandits.contract.wire import Field, Utterance
-from fedbandits.models.latest import Neighbourhood
+from fedbandits.contract.wire import Bound, Utterance, WireField
+from fedbandits.linalg.jit import jit
+from fedbandits.models import limits
+from fedbandits.models.latest import Latest
 from fedbandits.privacy.budget import PrivacyParameters
 from fedbandits.privacy.schedules import broadcast
 
-MEAN, COUNT = Field("mean", ("K",)), Field("count", ("K",))
+MEAN = WireField("mean", ("K",))
+COUNT = WireField("count", ("K",), dtype="i8", bound=Bound(limits.none, per_observation=False, low=0.0))
 RELEASED = Utterance("released", "peer", (MEAN, COUNT))
 """The last released mean of every arm, and the pulls it stands for; both 0 where nothing was released yet."""
 
 
-@dataclass(frozen=True, kw_only=True, config=ConfigDict(extra="forbid"))
+@parameters
 class PrivateFedUCB(PrivacyParameters):
     """UCB1 on own and heard means, where means leave an agent only with noise, at scheduled pull counts.
 
@@ -71,6 +75,8 @@ class PrivateFedUCB(PrivacyParameters):
         topology="graph",
         talks="after every pull, or after every release, to all within gamma hops",
         says=(RELEASED,),
+        # means are released at scheduled pull counts, and which arms are pulled follows from rewards
+        calls="data",
         guarantee="messages (epsilon, delta)-differentially private in one reward, counts too, unless own is clean; "
         "if it is, regret O(chi(G_gamma) sum_k log T / Delta_k + M/s sum_k Delta_k), chi the clique cover number",
         source="Dubey (2022), thesis, chapter 3",
@@ -83,7 +89,7 @@ class PrivateFedUCB(PrivacyParameters):
         check_unit_range(self.about.name, problem)
         return PrivateFedUCBAgents(self, problem, n, rng)
 
-    def server(self, problem: Problem, n: int) -> None:
+    def server(self, problem: Problem, n: int, rng: Streams) -> None:
         """Agents talk to each other."""
 
 
@@ -97,23 +103,23 @@ class PrivateFedUCBAgents(ReleasingAgents):
         self._clean = parameters.own == "clean"
         self._current = parameters.counts == "current"
         self._chatty = parameters.talk == "every-round"
-        self.heard = Neighbourhood(problem, rng.identities)
+        per_arm = (problem.arms,)
+        place = problem.get(Place)
+        self.heard = Latest(place, rng.identities, {"means": (per_arm, "f8"), "counts": (per_arm, "i8")})
         self.untold = np.zeros(n, dtype=np.bool_)
         """(n,) who has released a mean and not told it yet."""
 
-    def say(self, who: IntArray) -> Message | None:
-        """What each agent in `who` has released; nobody speaks who has nothing to say."""
-        speakers = who if self._chatty else who[self.untold[who]]
-        if len(speakers) == 0:
-            return None
+    def say(self, learned: IntArray) -> Sequence[Message]:
+        """What each agent that has just learned has released; nobody speaks who has nothing to say."""
+        speakers = learned if self._chatty else learned[self.untold[learned]]
         means, counts = self.own.told(speakers, current=self._current)
         self.untold[speakers] = False
-        return Message(RELEASED.kind, speakers, {MEAN.name: means, COUNT.name: counts})
+        return (Message(RELEASED.kind, speakers, {MEAN.name: means, COUNT.name: counts}),)
 
     def hear(self, inbox: Inbox) -> None:
         """Keep the latest of every neighbour."""
-        said = inbox.said
-        self.heard.update(inbox.to, inbox.row, said.who, inbox.born, said.arrays[MEAN.name], said.arrays[COUNT.name])
+        arrays = inbox.said.arrays
+        self.heard.take(inbox, means=arrays[MEAN.name], counts=arrays[COUNT.name])
 
     def portrait(self) -> State:
         """How many pulls stand behind the means that each agent acts on; see `portrait`."""
@@ -133,5 +139,19 @@ class PrivateFedUCBAgents(ReleasingAgents):
         else:
             means, counts = self.own.told(who, current=self._current)
             totals, weights = means * counts, counts.astype(np.float64)
-        self.heard.add_to(who, totals, weights)
+        _add_heard(self.heard.starts, self.heard.kept["means"], self.heard.kept["counts"], who, totals, weights)
         return totals, weights
+
+
+@jit
+def _add_heard(
+    starts: IntArray, means: FloatArray, counts: IntArray, who: IntArray, totals: FloatArray, weights: FloatArray
+) -> None:
+    """Add sums of count times mean, and of counts, over all that each of `who` has heard, to `totals` and `weights`
+    (w, K).
+    """
+    for i in range(len(who)):
+        for e in range(starts[who[i]], starts[who[i] + 1]):
+            for k in range(means.shape[1]):
+                totals[i, k] += counts[e, k] * means[e, k]
+                weights[i, k] += counts[e, k]

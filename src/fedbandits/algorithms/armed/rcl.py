@@ -8,21 +8,22 @@ from __future__ import annotations
 from typing import Annotated, ClassVar
 
 import numpy as np
-from pydantic import ConfigDict, Field
-from pydantic.dataclasses import dataclass
+from pydantic import Field
 
 from fedbandits.algorithms.armed.estimators import EmpiricalMean, Estimation
-from fedbandits.algorithms.armed.fed_ucb1 import REWARD, FedUCB1Agents
+from fedbandits.algorithms.armed.fed_ucb1 import EARNED, PULLED, REWARD, FedUCB1Agents
 from fedbandits.contract.arrays import FloatArray, IntArray
 from fedbandits.contract.catalogue import About
+from fedbandits.contract.facts import Noise, Place
 from fedbandits.contract.messages import Inbox
+from fedbandits.contract.parameters import parameters
 from fedbandits.contract.problem import Problem
 from fedbandits.contract.streams import Streams
 from fedbandits.graphs.hops import pairs_by_distance
 from fedbandits.linalg.jit import jit
 
 
-@dataclass(frozen=True, kw_only=True, config=ConfigDict(extra="forbid"))
+@parameters
 class CooperativeUCB:
     """`xi` > 1 sets how much is explored; `noise` is sigma, by default that of the problem."""
 
@@ -31,14 +32,14 @@ class CooperativeUCB:
 
     def estimation(self, problem: Problem) -> Estimation:
         """The empirical mean with the width that `xi` asks for."""
-        sigma = problem.noise if self.noise is None else self.noise
+        sigma = problem.get(Noise, Noise()).sigma if self.noise is None else self.noise
         return Estimation(exploration=2 * (self.xi + 1) * sigma**2)
 
-    def server(self, problem: Problem, n: int) -> None:
+    def server(self, problem: Problem, n: int, rng: Streams) -> None:
         """Agents talk to each other."""
 
 
-@dataclass(frozen=True, kw_only=True, config=ConfigDict(extra="forbid"))
+@parameters
 class RCLLF(CooperativeUCB):
     """For links that fail: agent i drops each message it receives with probability 1 - p_i.
 
@@ -55,6 +56,7 @@ class RCLLF(CooperativeUCB):
         topology="graph",
         talks="after every pull, to all within gamma hops",
         says=(REWARD,),
+        calls="scheduled",
         guarantee="regret O((sum_i (1 - p_i p) + chi(G) p max_i p_i) sum_k log T / Delta_k), links succeeding w.p. p",
         source="Madhushani, Dubey, Leonard & Pentland, NeurIPS 2021",
         environment="gaussian",
@@ -62,10 +64,11 @@ class RCLLF(CooperativeUCB):
 
     def agents(self, problem: Problem, n: int, rng: Streams) -> ThinningAgents:
         """n agents that drop some of what they hear."""
-        return ThinningAgents(self.estimation(problem), problem, n, rng)
+        place = problem.need(Place, by=self.about)
+        return ThinningAgents(self.estimation(problem), problem, place, n, rng)
 
 
-@dataclass(frozen=True, kw_only=True, config=ConfigDict(extra="forbid"))
+@parameters
 class RCLSD(CooperativeUCB):
     """For messages to direct neighbours that come late: each counts from the round in which it arrives.
 
@@ -79,6 +82,7 @@ class RCLSD(CooperativeUCB):
         topology="graph",
         talks="after every pull, to its direct neighbours",
         says=(REWARD,),
+        calls="scheduled",
         guarantee="regret of FedUCB1 with gamma = 1, plus O(M E[tau] + log T) sum_k Delta_k for delays tau",
         source="Madhushani, Dubey, Leonard & Pentland, NeurIPS 2021",
         hops=1,
@@ -90,7 +94,7 @@ class RCLSD(CooperativeUCB):
         return FedUCB1Agents(self.estimation(problem), problem, n, rng.identities)
 
 
-@dataclass(frozen=True, kw_only=True, config=ConfigDict(extra="forbid"))
+@parameters
 class MPUCBDelayed(CooperativeUCB):
     """MP-UCB (FedUCB1 with this family's width) that counts a message only `wait` rounds after it was said, so that
     those near its origin have no advantage over those farther away. `wait = 1` is MP-UCB itself.
@@ -107,6 +111,7 @@ class MPUCBDelayed(CooperativeUCB):
         topology="graph",
         talks="after every pull, to all within gamma hops",
         says=(REWARD,),
+        calls="scheduled",
         guarantee="none stated; MP-UCB's is that of FedUCB1",
         source="Madhushani, Dubey, Leonard & Pentland, NeurIPS 2021",
         environment="gaussian",
@@ -122,11 +127,10 @@ class ThinningAgents(FedUCB1Agents):
 
     keeps: ClassVar[tuple[str, ...]] = (*FedUCB1Agents.keeps, "rng")
 
-    def __init__(self, estimation: Estimation, problem: Problem, n: int, rng: Streams) -> None:
+    def __init__(self, estimation: Estimation, problem: Problem, place: Place, n: int, rng: Streams) -> None:
         super().__init__(estimation, problem, n, rng.identities)
         self.rng = rng
-        assert problem.network is not None
-        within = pairs_by_distance(problem.network, problem.ttl)[1:]
+        within = pairs_by_distance(place.graph, place.hops)[1:]
         degree = sum(
             (np.bincount(pairs.origin, minlength=problem.agents) for pairs in within), np.zeros(problem.agents)
         )
@@ -160,8 +164,8 @@ class WaitingAgents(FedUCB1Agents):
             inbox.to,
             inbox.row,
             inbox.born,
-            arrays["arm"],
-            arrays["reward"],
+            arrays[PULLED.name],
+            arrays[EARNED.name],
             self.turns,
             self.waiting_sums,
             self.waiting_counts,

@@ -14,7 +14,7 @@ from fedbandits.linalg.jit import jit
 from fedbandits.privacy.accountant import spending
 from fedbandits.privacy.budget import PrivacyParameters
 from fedbandits.privacy.mechanisms import IntervalMeans
-from fedbandits.privacy.schedules import Schedule, longest_gap
+from fedbandits.privacy.schedules import ReleaseRule, longest_gap
 
 
 class ReleasingAgents(ArmedAgents):
@@ -27,17 +27,23 @@ class ReleasingAgents(ArmedAgents):
 
     keeps: ClassVar[tuple[str, ...]] = ("turns", "own")
 
-    def __init__(self, parameters: PrivacyParameters, rule: Schedule, problem: Problem, n: int, rng: Streams) -> None:
+    def __init__(
+        self, parameters: PrivacyParameters, rule: ReleaseRule, problem: Problem, n: int, rng: Streams
+    ) -> None:
         super().__init__(problem, n)
         schedule = parameters.releases(problem.horizon, rule)
         self.own = IntervalMeans(n, problem.arms, schedule, rng)
-        self.delta = parameters.delta
-        """The delta at which `spent` holds."""
+        self._delta = parameters.delta
         self._spending = spending(schedule, parameters.delta)
         self._in_turn = problem.arms * longest_gap(parameters.parameter(problem.horizon, rule))
 
+    @property
+    def delta(self) -> float:
+        """The delta at which `spent` holds."""
+        return self._delta
+
     def spent(self) -> FloatArray:
-        """(n,) epsilon that each agent has spent on one reward; see `Private`."""
+        """(n,) epsilon that each agent has spent on one reward."""
         return np.asarray(self._spending[self.own.most_releases()])
 
     def _pick(self, who: IntArray) -> IntArray:

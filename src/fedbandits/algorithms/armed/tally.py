@@ -6,14 +6,14 @@ from typing import ClassVar
 
 import numpy as np
 
-from fedbandits.algorithms.alone import LoneAgents
 from fedbandits.algorithms.armed.agents import ArmedAgents
 from fedbandits.contract.arrays import FloatArray, IntArray
-from fedbandits.contract.catalogue import ConfigError
+from fedbandits.contract.errors import ConfigError
+from fedbandits.contract.facts import Range
 from fedbandits.contract.problem import Problem
 
 
-class TallyingAgents(ArmedAgents, LoneAgents):
+class TallyingAgents(ArmedAgents):
     """n agents on their own who know of each arm how often they took it, `counts` (n, K), and what it paid them in all,
     `sums` (n, K). Subclasses say what they `_pick`, and may refuse rewards or change what is tallied.
     """
@@ -37,9 +37,10 @@ class TallyingAgents(ArmedAgents, LoneAgents):
 
 def check_unit_range(name: str, problem: Problem) -> None:
     """`problem` promises that all rewards lie in [0, 1]."""
-    if problem.range is not None and problem.range[0] >= 0 and problem.range[1] <= 1:
+    known = problem.get(Range)
+    low, high = (-np.inf, np.inf) if known is None else (known.low, known.high)
+    if low >= 0 and high <= 1:
         return
-    low, high = problem.range or (-np.inf, np.inf)
     raise ConfigError(
         f"{name}: rewards must lie in [0, 1], all that is known here is [{low:g}, {high:g}]; use an environment like "
         "'bernoulli' without outliers beyond [0, 1], or an algorithm for unbounded rewards like thompson-gaussian"

@@ -21,6 +21,7 @@ from scipy.special import rel_entr
 
 from fedbandits.algorithms.armed.estimators import Estimation, estimator_for
 from fedbandits.contract.arrays import FloatArray
+from fedbandits.contract.facts import Moment, Noise, Place, Range
 from fedbandits.contract.problem import Problem
 from fedbandits.graphs.hops import power_graph
 from fedbandits.graphs.leaders import clique_of, leadership
@@ -62,38 +63,35 @@ def samples_needed(estimation: Estimation, problem: Problem, gap: float) -> floa
 
 def lower_bound(problem: Problem, means: FloatArray, agents: float = 1.0) -> float:
     """agents * sum_k log T Delta_k / KL_k for Bernoulli rewards (range [0, 1]) or Gaussian ones; 0 for heavy tails."""
-    if problem.moment is not None:
+    if problem.get(Moment) is not None:
         return 0.0
     best, others = means.max(), means[means < means.max()]
-    if problem.range == (0.0, 1.0):
+    if problem.get(Range) == Range(0.0, 1.0):
         divergence = rel_entr(others, best) + rel_entr(1 - others, 1 - best)
     else:
-        divergence = (best - others) ** 2 / (2 * problem.noise**2)
+        divergence = (best - others) ** 2 / (2 * problem.get(Noise, Noise()).sigma ** 2)
     return float(agents * np.log(problem.horizon) * ((best - others) / divergence).sum())
 
 
-def clique_count(problem: Problem) -> int:
+def clique_count(place: Place) -> int:
     """The size of the clique cover of G_gamma that was found: at least the clique cover number."""
-    assert problem.network is not None
-    return int(clique_of(problem.network, problem.ttl).max()) + 1
+    return int(clique_of(place.graph, place.hops).max()) + 1
 
 
-def domination(problem: Problem) -> int:
+def domination(place: Place) -> int:
     """How many leaders were found to dominate G_gamma: at least the domination number."""
-    assert problem.network is not None
-    return len(np.unique(leadership(problem.network, problem.ttl).leader))
+    return len(np.unique(leadership(place.graph, place.hops).leader))
 
 
-def strangers(problem: Problem) -> int:
+def strangers(place: Place) -> int:
     """How many agents were found that are pairwise more than 2 gamma hops apart: whose neighbourhoods are disjoint.
 
     The theorem says gamma + 1; its proof needs disjoint neighbourhoods, which is the same for gamma = 1 alone.
     """
-    assert problem.network is not None
-    held = _STRANGERS.setdefault(problem.network, {})
-    if problem.ttl not in held:
-        held[problem.ttl] = independent_set(power_graph(problem.network, 2 * problem.ttl)).size
-    return held[problem.ttl]
+    held = _STRANGERS.setdefault(place.graph, {})
+    if place.hops not in held:
+        held[place.hops] = independent_set(power_graph(place.graph, 2 * place.hops)).size
+    return held[place.hops]
 
 
 _STRANGERS: WeakKeyDictionary[nx.Graph[int], dict[int, int]] = WeakKeyDictionary()

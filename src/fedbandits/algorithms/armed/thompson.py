@@ -9,18 +9,19 @@ from __future__ import annotations
 from typing import Annotated, ClassVar
 
 import numpy as np
-from pydantic import ConfigDict, Field
-from pydantic.dataclasses import dataclass
+from pydantic import Field
 from scipy.special import betaincinv
 
 from fedbandits.algorithms.armed.tally import TallyingAgents, check_unit_range, check_unit_rewards
 from fedbandits.contract.arrays import FloatArray, IntArray
 from fedbandits.contract.catalogue import About
+from fedbandits.contract.facts import Noise
+from fedbandits.contract.parameters import parameters
 from fedbandits.contract.problem import Problem
 from fedbandits.contract.streams import Streams
 
 
-@dataclass(frozen=True, kw_only=True, config=ConfigDict(extra="forbid"))
+@parameters
 class ThompsonBeta:
     """Arm k is drawn from Beta(1 + wins_k, 1 + losses_k), its posterior under a uniform prior; the highest is taken.
 
@@ -37,6 +38,7 @@ class ThompsonBeta:
         topology="alone",
         talks="never",
         says=(),
+        calls="never",
         guarantee="regret (1 + o(1)) sum_k Delta_k log T / KL(mu_k, mu_*) per agent (rewards in [0, 1])",
         source="Thompson 1933; Agrawal & Goyal, COLT 2012; Kaufmann, Korda & Munos, ALT 2012",
         environment="bernoulli",
@@ -47,11 +49,11 @@ class ThompsonBeta:
         check_unit_range(self.about.name, problem)
         return BetaAgents(problem, n, rng)
 
-    def server(self, problem: Problem, n: int) -> None:
+    def server(self, problem: Problem, n: int, rng: Streams) -> None:
         """Nobody to talk to."""
 
 
-@dataclass(frozen=True, kw_only=True, config=ConfigDict(extra="forbid"))
+@parameters
 class ThompsonGaussian:
     """Arm k is drawn from N(mean_k, noise^2 / n_k), its posterior for Gaussian rewards of known variance under a flat
     prior (that of Jeffreys); the highest is taken. The flat prior is improper: every arm is taken once first, in order.
@@ -70,6 +72,7 @@ class ThompsonGaussian:
         topology="alone",
         talks="never",
         says=(),
+        calls="never",
         guarantee="regret (1 + o(1)) sum_k 2 noise^2 log T / Delta_k per agent (Gaussian rewards)",
         source="Korda, Kaufmann & Munos, NeurIPS 2013",
         environment="gaussian",
@@ -77,9 +80,10 @@ class ThompsonGaussian:
 
     def agents(self, problem: Problem, n: int, rng: Streams) -> GaussianAgents:
         """n sampling agents."""
-        return GaussianAgents(problem.noise if self.noise is None else self.noise, problem, n, rng)
+        sigma = problem.get(Noise, Noise()).sigma if self.noise is None else self.noise
+        return GaussianAgents(sigma, problem, n, rng)
 
-    def server(self, problem: Problem, n: int) -> None:
+    def server(self, problem: Problem, n: int, rng: Streams) -> None:
         """Nobody to talk to."""
 
 

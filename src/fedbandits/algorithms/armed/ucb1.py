@@ -5,21 +5,19 @@ from __future__ import annotations
 from typing import ClassVar
 
 import numpy as np
-from pydantic import ConfigDict
-from pydantic.dataclasses import dataclass
 
-from fedbandits.algorithms.alone import LoneAgents
-from fedbandits.algorithms.armed.agents import OptimisticAgents
+from fedbandits.algorithms.armed.agents import IndexAgents
 from fedbandits.algorithms.armed.estimators import Estimation, MeanName
 from fedbandits.algorithms.armed.theory import lower_bound, upper_bound
 from fedbandits.contract.algorithm import Bounds
 from fedbandits.contract.arrays import FloatArray
 from fedbandits.contract.catalogue import About
+from fedbandits.contract.parameters import parameters
 from fedbandits.contract.problem import Problem
 from fedbandits.contract.streams import Streams
 
 
-@dataclass(frozen=True, kw_only=True, config=ConfigDict(extra="forbid"))
+@parameters
 class UCB1(Estimation):
     """Each arm once, then argmax_k mean_k + sqrt(2 log t / n_k) on the agent's own samples.
 
@@ -32,16 +30,17 @@ class UCB1(Estimation):
         topology="alone",
         talks="never",
         says=(),
+        calls="never",
         guarantee="regret O(sum_k log T / Delta_k) per agent (rewards in [0, 1])",
         source="Auer, Cesa-Bianchi & Fischer, Machine Learning 2002",
         environment="bernoulli",
     )
 
-    def agents(self, problem: Problem, n: int, rng: Streams) -> LoneOptimists:
+    def agents(self, problem: Problem, n: int, rng: Streams) -> IndexAgents:
         """n agents on their own."""
-        return LoneOptimists(self, problem, n)
+        return IndexAgents(self, problem, n)
 
-    def server(self, problem: Problem, n: int) -> None:
+    def server(self, problem: Problem, n: int, rng: Streams) -> None:
         """Nobody to talk to."""
 
     def bounds(self, problem: Problem, means: FloatArray) -> Bounds:
@@ -51,7 +50,7 @@ class UCB1(Estimation):
         return Bounds(upper, lower_bound(problem, means, agents=n))
 
 
-@dataclass(frozen=True, kw_only=True, config=ConfigDict(extra="forbid"))
+@parameters
 class RobustUCB(UCB1):
     """UCB1 with a mean for heavy tails, by default the trimmed mean at confidence 1/t^2, and the width of that mean.
 
@@ -66,11 +65,8 @@ class RobustUCB(UCB1):
         topology="alone",
         talks="never",
         says=(),
+        calls="never",
         guarantee="regret O(sum_k Delta_k^(-1/eps) log T) per agent under a bounded moment of order 1 + eps",
         source="Bubeck, Cesa-Bianchi & Lugosi, IEEE Transactions on Information Theory 2013",
         environment="stable",
     )
-
-
-class LoneOptimists(OptimisticAgents, LoneAgents):
-    """Optimists who talk to nobody."""

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import ConfigDict, Field
-from pydantic.dataclasses import dataclass
+from pydantic import Field
 
-from fedbandits.contract.catalogue import ConfigError
-from fedbandits.contract.problem import Moment, Problem
+from fedbandits.contract.errors import ConfigError
+from fedbandits.contract.facts import Contamination, Moment, Noise, Norms, Range
+from fedbandits.contract.parameters import parameters
+from fedbandits.contract.problem import Problem
 
 MeanName = Literal["empirical", "trimmed", "median-of-means", "catoni", "shortest-interval"]
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 
 
-@dataclass(frozen=True, kw_only=True, config=ConfigDict(extra="forbid"))
+@parameters
 class Estimation:
     """How means are estimated from samples, and how wide their confidence intervals are.
 
@@ -23,8 +24,8 @@ class Estimation:
     - `exploration`: c0 of the empirical mean's width sqrt(c0 log t / n). 2 is right for rewards in [0, 1];
       sigma-sub-Gaussian theory asks for 8 sigma^2.
     - `order`, `raw`, `central`: tails of rewards, E|X|^order <= raw and E|X - EX|^order <= central, 1 < order <= 2.
-      Left out, they follow from `Problem.moment`; where there is none, from sub-Gaussian noise: order 2, central =
-      noise^2, raw = the largest square in `Problem.range`, or noise^2 + bound^2, since no mean exceeds the norm of all.
+      Left out, they follow from the fact `Moment`; where it is not told, from sub-Gaussian noise: order 2, central =
+      sigma^2, raw = the largest square in `Range`, or sigma^2 + S^2, since no mean exceeds the norm S of all of them.
       The trimmed mean needs `raw`, all other robust means `central`.
     - `contamination`: the share of samples that the shortest interval takes for anything at all; left out, that of the
       problem, which is what network and environment really do.
@@ -69,7 +70,8 @@ class Estimation:
 
     def contaminated(self, problem: Problem) -> float:
         """The share of samples that may be anything."""
-        return problem.contamination if self.contamination is None else self.contamination
+        known = problem.get(Contamination, Contamination()).share
+        return known if self.contamination is None else self.contamination
 
     def _lowered(self, name: str, problem: Problem, bound: float) -> float:
         """The problem's `bound` on a moment, for moments of an order that may be lower: E|X|^q <= (E|X|^p)^(q/p)."""
@@ -84,8 +86,9 @@ class Estimation:
 
 def _moment(problem: Problem) -> Moment:
     """What `problem` says about tails; see `Estimation`."""
-    if problem.moment is not None:
-        return problem.moment
-    central = problem.noise**2
-    raw = central + problem.bound**2 if problem.range is None else max(abs(end) for end in problem.range) ** 2
+    told, known = problem.get(Moment), problem.get(Range)
+    if told is not None:
+        return told
+    central = problem.get(Noise, Noise()).sigma ** 2
+    raw = central + problem.get(Norms, Norms()).parameter ** 2 if known is None else known.largest**2
     return Moment(order=2.0, raw=raw, central=central)
