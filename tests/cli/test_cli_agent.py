@@ -47,7 +47,7 @@ def test_help_imports_nothing_heavy() -> None:
 
 
 def test_a_missing_extra_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("fedbandits.cli.extras.find_spec", lambda name: None)
+    monkeypatch.setattr("fedbandits.contract.extras.find_spec", lambda name: None)
     code, _, err = invoke("agent", "serve", str(tmp_path / "agent.db"), "--no-token")
     assert code == 2
     assert "pip install 'fedbandits[deploy]'" in err

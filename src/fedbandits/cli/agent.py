@@ -72,7 +72,7 @@ def serve(
     Speaks plain HTTP: put a reverse proxy with TLS in front of it before others use it.
     """
     from fedbandits.cli.console import note
-    from fedbandits.cli.extras import require
+    from fedbandits.contract.extras import require
     from fedbandits.deploy.http.access import check_exposure, find_token, resolve
     from fedbandits.deploy.http.configuration import Configuration, load_configuration
 

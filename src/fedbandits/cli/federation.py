@@ -42,7 +42,7 @@ def demo(
     from rich.console import Console
 
     from fedbandits.cli.console import print_json
-    from fedbandits.cli.extras import require
+    from fedbandits.contract.extras import require
 
     require("deploy", "flwr", "cryptography")
     from fedbandits.deploy.flower.demo import run_demo
@@ -97,7 +97,7 @@ def release(directory: Directory, identity: Annotated[int, typer.Argument(help="
 
 
 def _operate() -> ModuleType:
-    from fedbandits.cli.extras import require
+    from fedbandits.contract.extras import require
 
     require("deploy", "flwr", "cryptography")
     from fedbandits.deploy.flower import operate

@@ -12,7 +12,7 @@ from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeRemaining
 
 from fedbandits.cli.console import err, note
 from fedbandits.contract.world import Environment
-from fedbandits.environments.schedules import awake_per_step
+from fedbandits.environments.attendance import awake_per_step
 from fedbandits.linalg import compiling
 from fedbandits.report.readable import human
 from fedbandits.studies.tasks import Task

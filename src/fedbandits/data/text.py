@@ -1,6 +1,6 @@
 """Items as vectors: counts of words or of users, weighted by TF-IDF, reduced by a truncated SVD, scaled.
 
-scikit-learn is imported when first used: loading it takes longer than the rest of the package.
+scikit-learn is imported when first used: it comes with the extra `data`, and takes longer to load than the package.
 """
 
 from __future__ import annotations
@@ -11,11 +11,13 @@ import numpy as np
 from scipy import sparse
 
 from fedbandits.contract.arrays import FloatArray
-from fedbandits.contract.catalogue import ConfigError
+from fedbandits.contract.errors import ConfigError
+from fedbandits.contract.extras import require
 
 
 def count_words(documents: Sequence[str], *, min_df: int = 1) -> sparse.csr_matrix:
     """(documents, words) how often each word occurs, without English stop words and words in fewer than `min_df`."""
+    require("data", "sklearn")
     from sklearn.feature_extraction.text import CountVectorizer
 
     try:
@@ -30,6 +32,7 @@ def embed(counts: sparse.csr_matrix, dim: int, *, standardise: bool, normalise: 
     TF-IDF with smoothed idf and unit rows, then the `dim` leading directions of its (uncentred) singular value
     decomposition; then, if asked for, every column to mean 0 and variance 1, and then every row to norm 1.
     """
+    require("data", "sklearn")
     from sklearn.decomposition import TruncatedSVD
     from sklearn.feature_extraction.text import TfidfTransformer
 

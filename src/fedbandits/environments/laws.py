@@ -12,7 +12,6 @@ from typing import Protocol
 
 import numpy as np
 from scipy.special import gamma
-from scipy.stats import poisson
 
 from fedbandits.contract.arrays import FloatArray
 from fedbandits.graphs.network import Outliers
@@ -85,6 +84,8 @@ class Poisson:
 
     def rewards(self, means: FloatArray, shocks: FloatArray) -> FloatArray:
         """By inversion of the distribution function."""
+        from scipy.stats import poisson  # slow to load, and seldom needed
+
         return np.asarray(poisson.ppf(shocks, means), dtype=np.float64)
 
 

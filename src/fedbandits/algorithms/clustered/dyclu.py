@@ -7,7 +7,6 @@ from typing import Annotated, ClassVar
 
 import numpy as np
 from pydantic import Field
-from scipy.stats import chi2
 
 from fedbandits.algorithms.clustered.grouping import GroupingParameters, GroupingServer
 from fedbandits.algorithms.clustered.homogeneity import HomogeneityTest, fit
@@ -87,6 +86,8 @@ class DyCluServer(GroupingServer):
     def __init__(self, parameters: DyClu, problem: Problem, n: int) -> None:
         if problem.get(Noise, Noise()).sigma <= 0:
             raise ConfigError("dyclu: the homogeneity test divides by the noise; give an environment some")
+        from scipy.stats import chi2  # slow to load, and seldom needed
+
         super().__init__(n, problem.dim)
         self._parameters = parameters
         self._test = HomogeneityTest(problem.get(Noise, Noise()).sigma, parameters.level, 0.0)

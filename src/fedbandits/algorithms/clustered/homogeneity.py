@@ -20,7 +20,6 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 import numpy as np
-from scipy.stats import chi2, ncx2
 
 from fedbandits.contract.arrays import BoolArray, FloatArray, IntArray
 from fedbandits.linalg import kernels
@@ -79,6 +78,8 @@ class HomogeneityTest:
         if self.adaptive:
             # the pair's own noncentrality matters only between the two extreme thresholds
             between = ~passed & (statistic <= self._thresholds(evidence.freedom, self.noncentrality))
+            from scipy.stats import ncx2  # slow to load, and seldom needed
+
             for pair in np.flatnonzero(between):
                 psi = self.noncentrality * _shrinkage(gram[first[pair]], gram[second[pair]])
                 passed[pair] = ncx2.sf(statistic[pair], evidence.freedom[pair], psi) > self.level
@@ -96,6 +97,8 @@ class HomogeneityTest:
         psi = self.noncentrality if noncentrality is None else noncentrality
         key = (freedom, psi)
         if key not in self._quantiles:
+            from scipy.stats import chi2, ncx2  # slow to load, and seldom needed
+
             law = ncx2.isf(self.level, freedom, psi) if psi > 0 else chi2.isf(self.level, freedom)
             self._quantiles[key] = float(law)
         return self._quantiles[key]

@@ -1,10 +1,10 @@
-"""Commands that need more than the core package say so in one line."""
+"""What needs more than a plain installation says so in one line, with the command that helps."""
 
 from __future__ import annotations
 
 from importlib.util import find_spec
 
-from fedbandits.contract.catalogue import ConfigError
+from fedbandits.contract.errors import ConfigError
 
 
 def require(extra: str, *modules: str) -> None:
