@@ -10,10 +10,20 @@ from scipy.special import ndtri
 
 from fedbandits.contract.arrays import BoolArray, IntArray
 from fedbandits.contract.messages import Inbox, Message
-from fedbandits.contract.wire import Field, Utterance, Wire
+from fedbandits.contract.wire import Utterance, Wire, WireField
 from fedbandits.graphs.network import Faults
 from fedbandits.transport.flooding import PATIENCE
-from fedbandits.transport.mishaps import OUTLIER, SOURCE, TRANSIT, Fate, byzantine, delayed, fate_of, lost, uniform
+from fedbandits.transport.mishaps import (
+    OUTLIER,
+    SOURCE,
+    TRANSIT,
+    Mishaps,
+    byzantine,
+    delayed,
+    lost,
+    mishaps_of,
+    uniform,
+)
 from fedbandits.transport.relay import Relay
 
 
@@ -42,7 +52,8 @@ class Flood:
 
     A letter said in round s crosses its first links in round s, is read there at the end of that round (or as many
     rounds later as it is delayed) and forwarded in the next one. Forwarding goes to all neighbours, also to the one it
-    came from. Who is away does neither: what arrives for it is lost, what lies on its desk waits.
+    came from. Who is away does neither: what arrives for it is lost, what lies on its desk waits. All letters are of one
+    kind, of which `order` says where it stands among those that are declared.
     """
 
     def __init__(
@@ -54,12 +65,13 @@ class Flood:
         arms: int = 0,
         wire: Wire | None = None,
         seed: np.random.SeedSequence | None = None,
+        order: int = 0,
     ) -> None:
         faults = faults or Faults()
         self._neighbours = {v: sorted(u for u in network.neighbors(v) if u != v) for v in sorted(network)}
         self._ttl = ttl
-        self._fate = fate_of(faults, seed or np.random.SeedSequence(0))
-        self._hands = Hands(faults, self._fate, len(network), arms, wire or Wire())
+        self._mishaps = mishaps_of(faults, seed or np.random.SeedSequence(0), order)
+        self._hands = Hands(faults, self._mishaps, len(network), arms, wire or Wire())
         slowest = (ttl - 1) * (1 + (faults.delay_max if faults.delay else 0))
         self._oldest = slowest + PATIENCE if absences else slowest
         self._desks: dict[int, list[Letter]] = {v: [] for v in self._neighbours}
@@ -93,8 +105,8 @@ class Flood:
             for to in self._neighbours[holder]:
                 crossed.append(letter)
                 journey = (letter.origin, letter.born, holder, to)
-                if not lost(self._fate, *journey):
-                    due = step + delayed(self._fate, *journey)
+                if not lost(self._mishaps, *journey):
+                    due = step + delayed(self._mishaps, *journey)
                     content = self._hands.passing(*journey, letter.content)
                     copy = replace(letter, life=letter.life - 1, content=content)
                     self._under_way.append(Passage(due, holder, to, copy))
@@ -115,11 +127,11 @@ class Flood:
 class Hands:
     """Those through which letters pass: they replace raw numbers at the source and change them on the way."""
 
-    def __init__(self, faults: Faults, fate: Fate, agents: int, arms: int, wire: Wire) -> None:
+    def __init__(self, faults: Faults, mishaps: Mishaps, agents: int, arms: int, wire: Wire) -> None:
         self._faults = faults
-        self._fate = fate
+        self._mishaps = mishaps
         self._wire = wire
-        self._byzantine = byzantine(fate, faults.byzantine, agents)
+        self._byzantine = byzantine(mishaps, faults.byzantine, agents)
         self._said_of: list[list[float]] = [[] for _ in range(arms)]
         self._best: int | None = None
 
@@ -137,9 +149,9 @@ class Hands:
             self._said_of[arm] += numbers
         if not self._byzantine[origin]:
             return content
-        if uniform(self._fate.keys[SOURCE], (origin, born)) >= self._faults.contamination:
+        if uniform(self._mishaps.keys[SOURCE], (origin, born)) >= self._faults.contamination:
             return content
-        drawn = [uniform(self._fate.keys[OUTLIER], (origin, born, place)) for place in range(len(numbers))]
+        drawn = [uniform(self._mishaps.keys[OUTLIER], (origin, born, place)) for place in range(len(numbers))]
         standard = {
             "constant": lambda u: 1.0,
             "gaussian": ndtri,
@@ -157,7 +169,7 @@ class Hands:
             added = [-most if arm is None or arm == self._best else most] * len(numbers)
         else:
             occasion = (origin, born, sender, to)
-            added = [most * uniform(self._fate.keys[TRANSIT], (*occasion, i)) for i in range(len(numbers))]
+            added = [most * uniform(self._mishaps.keys[TRANSIT], (*occasion, i)) for i in range(len(numbers))]
         return self._closed(content, [number + more for number, more in zip(numbers, added, strict=True)])
 
     def _raw_fields(self, kind: str) -> list[str]:
@@ -180,7 +192,7 @@ class Hands:
         return self._wire.encode(message, 0, "peer")
 
 
-TOLD = Utterance("told", "peer", (Field("arm"), Field("reward", raw=True)))
+TOLD = Utterance("told", "peer", (WireField("arm", dtype="i8"), WireField("reward", raw=True)))
 
 
 class Script:
@@ -192,13 +204,13 @@ class Script:
         self.heard: list[tuple[int, int, int, int, int, float]] = []
         """Round, receiver, origin, round of birth, arm and reward of every letter, in the order of the inboxes."""
 
-    def say(self, who: IntArray) -> Message | None:
+    def say(self, learned: IntArray) -> list[Message]:
         line = self.lines[self.step] if self.step < len(self.lines) else {}
         if not line:
-            return None
+            return []
         names = sorted(line, reverse=True)  # a relay may not count on any order
         arms, rewards = np.array([line[i][0] for i in names]), np.array([line[i][1] for i in names])
-        return Message("told", np.array(names), {"arm": arms, "reward": rewards})
+        return [Message("told", np.array(names), {"arm": arms, "reward": rewards})]
 
     def hear(self, inbox: Inbox) -> None:
         origin, born = inbox.said.who[inbox.row], inbox.born[inbox.row]
@@ -216,8 +228,11 @@ class Script:
         """The same, letter by letter; returns how many links were crossed in each round."""
         links = []
         for _ in range(rounds):
-            said = self.say(np.arange(0))
-            letters = {} if said is None else {int(i): wire.encode(said, k, "peer") for k, i in enumerate(said.who)}
+            letters = {
+                int(i): wire.encode(said, row, "peer")
+                for said in self.say(np.arange(0))
+                for row, i in enumerate(said.who)
+            }
             read, crossed = flood.round(self.step, letters, None if reachable is None else reachable[self.step])
             for to, letter in read:
                 told = Wire.decode(letter.content)[1]

@@ -5,21 +5,21 @@ from __future__ import annotations
 from typing import ClassVar
 
 import numpy as np
-from pydantic import ConfigDict
-from pydantic.dataclasses import dataclass
 
-from fedbandits.algorithms.linear.agents import LinearParameters, LinUCBAgents
+from fedbandits.algorithms.linear.parameters import LinearParameters
 from fedbandits.contract.arrays import IntArray
 from fedbandits.contract.catalogue import About
 from fedbandits.contract.messages import Inbox, Message
+from fedbandits.contract.parameters import parameters
 from fedbandits.contract.problem import Problem
 from fedbandits.contract.streams import Streams
 from fedbandits.contract.wire import Utterance, matrix, vector
+from fedbandits.models.optimistic import OptimisticAgents
 
-FRESH = Utterance("fresh", "peer", (matrix("gram"), vector("moment")))
+FRESH = Utterance("fresh", "peer", (matrix("gram", adds="increment"), vector("moment", adds="increment")))
 
 
-@dataclass(frozen=True, kw_only=True, config=ConfigDict(extra="forbid"))
+@parameters
 class GossipLinUCB(LinearParameters):
     """Every agent tells its neighbours what it has just observed and acts on all it has heard of."""
 
@@ -29,25 +29,26 @@ class GossipLinUCB(LinearParameters):
         topology="graph",
         talks="after every observation, to the neighbours",
         says=(FRESH,),
+        calls="scheduled",
         guarantee="none",
         source="test",
     )
 
     def agents(self, problem: Problem, n: int, rng: Streams) -> GossipAgents:
-        return GossipAgents(self, problem, n)
+        return GossipAgents(self.models(problem, n), self.widths(problem, problem.dim))
 
-    def server(self, problem: Problem, n: int) -> None:
+    def server(self, problem: Problem, n: int, rng: Streams) -> None:
         return None
 
 
-class GossipAgents(LinUCBAgents):
+class GossipAgents(OptimisticAgents):
     """LinUCB on the sum of own and heard statistics."""
 
-    def say(self, who: IntArray) -> Message:
+    def say(self, learned: IntArray) -> list[Message]:
         fresh = self.models.fresh
-        said = Message("fresh", who, {"gram": fresh.gram[who], "moment": fresh.moment[who]})
-        self.models.settle(who)
-        return said
+        said = Message("fresh", learned, {"gram": fresh.gram[learned], "moment": fresh.moment[learned]})
+        self.models.settle(learned)
+        return [said]
 
     def hear(self, inbox: Inbox) -> None:
         base = self.models.base

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from peer_scripts import TOLD
 from scipy import stats
 
-from conformance.flood import TOLD
 from fedbandits.contract.catalogue import ConfigError
 from fedbandits.contract.messages import Message
 from fedbandits.contract.wire import Ragged, Utterance, WireField, vector

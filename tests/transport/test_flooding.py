@@ -7,15 +7,15 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from peer_scripts import TOLD, Script, same
 
-from conformance.flood import TOLD, Flood, Script
-from conformance.subjects import same
 from fedbandits.contract.errors import ConfigError
 from fedbandits.contract.facts import Place
 from fedbandits.contract.ledger import Ledger
 from fedbandits.contract.messages import Message
 from fedbandits.contract.wire import Utterance, Wire, WireError, WireField
 from fedbandits.graphs.network import Faults
+from fedbandits.testing.flood import Flood
 from fedbandits.transport.corruption import Corruption
 from fedbandits.transport.flooding import PATIENCE, Flooding
 from fedbandits.transport.mishaps import mishaps_of

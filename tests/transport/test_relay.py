@@ -5,8 +5,8 @@ from __future__ import annotations
 import networkx as nx
 import numpy as np
 import pytest
+from peer_scripts import TOLD, Script
 
-from conformance.flood import TOLD, Script
 from fedbandits.contract.arrays import IntArray
 from fedbandits.contract.facts import Place
 from fedbandits.contract.ledger import Ledger
