@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from fedbandits.contract.ledger import DIRECTIONS, UNITS, Ledger, Tally
 from fedbandits.contract.messages import Message
-from fedbandits.contract.wire import Utterance, Wire, matrix, vector
+from fedbandits.contract.wire import Ragged, Utterance, Wire, WireField, matrix, vector
 
 EMPTY = Tally(0, 0, 0, 0)
 
@@ -48,8 +48,30 @@ def test_a_signal_weighs_nothing():
 
 def test_copies_are_links_crossed():
     ledger = Ledger()
-    ledger.record(Message("m", np.arange(2), {"x": np.zeros((2, 3))}), "peer", Wire(), copies=7)
+    ledger.record(Message("m", np.arange(2), {"x": np.zeros((2, 3))}), "peer", Wire(), copies=np.array([3, 4]))
     assert (ledger.peer.messages, ledger.peer.scalars) == (7, 21)
+
+
+def test_copies_need_one_number_for_each_agent():
+    ledger = Ledger()
+    with pytest.raises(ValueError, match="one number for each of 2 agents"):
+        ledger.record(Message("m", np.arange(2), {"x": np.zeros((2, 3))}), "peer", Wire(), copies=np.array([7]))
+    assert not ledger.counts.any()
+
+
+@given(st.lists(st.tuples(st.integers(0, 6), st.integers(0, 4)), max_size=6), st.booleans())
+def test_each_agent_pays_for_what_it_sends(shares, copied):
+    """Rows of different lengths, each crossing a different number of links: the bytes are those of each row."""
+    wire = Wire().speaking([Utterance("points", "peer", (WireField("x", (Ragged("m"), 2)), WireField("y")))], {})
+    lengths, copies = (np.array([share[i] for share in shares], dtype=np.int64) for i in (0, 1))
+    x = np.zeros((len(shares), lengths.max(initial=0), 2))
+    message = Message("points", np.arange(len(shares)), {"x": x, "y": np.zeros(len(shares))}, {"m": lengths})
+    wire.check(message, "peer")
+    ledger = Ledger()
+    ledger.record(message, "peer", wire, copies if copied else None)
+    times = copies if copied else np.ones(len(shares), dtype=np.int64)
+    sizes = np.array([len(wire.encode(message, row, "peer")) for row in range(len(shares))], dtype=np.int64)
+    assert ledger.peer == Tally(times.sum(), 0, (times * (2 * lengths + 1)).sum(), (times * sizes).sum())
 
 
 def test_a_message_to_nobody_counts_nothing():

@@ -9,7 +9,8 @@ bytes without producing them, and refuses what was not declared. The format is s
 
 where kind and name are one length byte and ASCII text. Packing is 2 b + t: t = 1 where a symmetric matrix is sent as
 its lower triangle, b > 0 where whole numbers are sent in b bits each. Reading needs no trust in the sender: it executes
-nothing, allocates no more than a small multiple of what it was given and rejects whatever does not fit to the last byte.
+nothing, allocates no more than a small multiple of what it was given and rejects whatever does not fit to the last
+byte.
 """
 
 from __future__ import annotations
@@ -56,8 +57,8 @@ class Free:
 
 @dataclass(frozen=True, slots=True)
 class Ragged:
-    """A size that differs from agent to agent: `Message.lengths` has one length for each. In memory rows are padded with
-    zeros to the longest; on the wire they are not.
+    """A size that differs from agent to agent: `Message.lengths` has one length for each. In memory rows are padded
+    with zeros to the longest; on the wire they are not.
     """
 
     name: str
@@ -71,8 +72,8 @@ class Bound:
     """What honest senders keep to: a field's norm is at most `limit` for each observation in the message.
 
     `limit(problem, asked)` is that number, `asked` being the arrays of the question that is answered. The norm is the
-    trace of a semidefinite matrix and the Euclidean norm of anything else. With `within`, the name of a semidefinite field
-    G of the same message, it is x^T G^+ x <= m limit^2 for m observations, as Cauchy-Schwarz has it for
+    trace of a semidefinite matrix and the Euclidean norm of anything else. With `within`, the name of a semidefinite
+    field G of the same message, it is x^T G^+ x <= m limit^2 for m observations, as Cauchy-Schwarz has it for
     x = sum y a and G = sum a a^T with |y| <= limit. A bound that is not `per_observation` holds for the whole field.
     """
 
@@ -111,8 +112,17 @@ class WireField:
     bound: Bound | None = None
     """What honest senders keep to; None where nothing is known."""
     bits: int | None = None
-    """How many bits each number has on the wire, for whole numbers between -2^(bits-1) and 2^(bits-1) - 1; None: as many
-    as its type."""
+    """How many bits each number has on the wire, for whole numbers between -2^(bits-1) and 2^(bits-1) - 1: up to 8 for
+    the type i1, up to 16 for i2. None: as many as its type."""
+
+    def __post_init__(self) -> None:
+        if self.symmetric and (len(self.shape) != 2 or self.shape[0] != self.shape[1]):
+            raise WireError(f"{self.name!r} cannot be symmetric: its shape {self.shape} is not that of a square matrix")
+        if self.bits is not None and not _is_packable(np.dtype(self.dtype), self.bits):
+            raise WireError(
+                f"{self.name!r} cannot have {self.bits} bits and the type {self.dtype}; up to 8 bits are of type i1, "
+                "up to 16 of type i2"
+            )
 
     def __str__(self) -> str:
         notes = [" symmetric"] * self.symmetric + [" raw"] * self.raw + [" at times"] * self.optional
@@ -273,7 +283,7 @@ class Wire:
             if code >= len(_TYPES):
                 raise WireError(f"field {name!r} has an unknown type or packing")
             dtype = np.dtype(_TYPES[code])
-            if bits is not None and (dtype.kind != "i" or not 1 <= bits <= min(8 * dtype.itemsize, _MOST_BITS)):
+            if bits is not None and not _is_packable(dtype, bits):
                 raise WireError(f"field {name!r} has an unknown type or packing")
             shape = struct.unpack(f"<{ndim}I", reader.take(4 * ndim))
             if triangular and (ndim != 2 or shape[0] != shape[1]):
@@ -378,8 +388,12 @@ class Wire:
         )
 
 
-_MOST_BITS = 16
 _PIECE = 4096
+
+
+def _is_packable(dtype: np.dtype[np.generic], bits: int) -> bool:
+    """Whether numbers of `bits` bits have this type in memory: the smallest, so that few bytes never become many."""
+    return 1 <= bits <= 16 and dtype == np.dtype("i1" if bits <= 8 else "i2")
 
 
 def _entries(shape: tuple[int, ...], triangular: bool) -> int:
