@@ -44,7 +44,7 @@ def test_clustered_servers_show_a_graph_beside_the_truth(name):
     assert graph.dtype == np.bool_
     assert (graph == graph.T).all()
     assert not graph.diagonal().any()
-    assert tuple(shown[TRUTH]) == simulation.world.problem.clusters
+    assert tuple(shown[TRUTH]) == simulation.world.truth().clusters
     if "clusters" in shown:
         members = shown["clusters"]
         assert members.any(axis=0).all()
@@ -71,7 +71,7 @@ def test_the_truth_is_that_of_the_last_step():
     before = simulation.trace().portrait[TRUTH]
     simulation.run(1)
     after = simulation.trace().portrait[TRUTH]
-    assert tuple(before) == simulation.world.problem.clusters
+    assert tuple(before) == simulation.world.truth().clusters
     assert (before != after).sum() == 6
     theta = simulation.world._after.theta
     alike = np.linalg.norm(theta[:, None] - theta[None], axis=2) < 0.5

@@ -154,7 +154,7 @@ class ClusteredDrift(ClusteredLinear):
 
 
 class DriftingWorld(World):
-    """One world before step `change`, another with another `truth` from then on; arms and noise are the same in both."""
+    """One world before step `change`, another with another `truth` from then on; arms and noise are those of both."""
 
     def __init__(self, before: LinearWorld, after: LinearWorld, truth: Truth, change: int) -> None:
         self.problem = before.problem

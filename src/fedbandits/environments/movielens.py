@@ -16,12 +16,12 @@ from typing import Annotated, ClassVar, Literal, NamedTuple
 
 import numpy as np
 import pandas as pd
-from pydantic import ConfigDict, Field
-from pydantic.dataclasses import dataclass as parameters
+from pydantic import Field
 from scipy import sparse
 
 from fedbandits.contract.arrays import IntArray, State
 from fedbandits.contract.catalogue import AboutEnvironment, ConfigError
+from fedbandits.contract.parameters import parameters
 from fedbandits.data.formats import published_format, read_columns, read_lines
 from fedbandits.data.parsed import remembered
 from fedbandits.data.sources import Source
@@ -81,7 +81,7 @@ class Variant:
         return "tags.csv" in self.files
 
 
-@parameters(frozen=True, kw_only=True, config=ConfigDict(extra="forbid"))
+@parameters
 class MovieLens(Recommending):
     """Users with at least `min_events` ratings of at least `positive`.
 

@@ -63,11 +63,11 @@ class Network:
 
     `ttl`: how many hops a message lives. `loss`: the chance that one transmission over one link fails. `delay`: the
     mean number of extra rounds a transmission takes, geometric and cut off at `delay_max`: min(G, delay_max) with
-    P(G >= k) = q^k, where q makes that the mean (`fate.tails_of`). `contamination` (Huber): the chance that a message
-    of a byzantine agent carries an outlier instead of the reward, as `outliers` and `outlier` say; `byzantine` is the
-    share of agents that are, rounded down to whole agents. `tampering`: how much every transmission may change a
-    reward, as the `tamperer` decides. An agent's own reward is always seen clean by itself. What is drawn belongs to
-    the transmission, whichever algorithm makes it (`fate`); `flooding` has the rules in full.
+    P(G >= k) = q^k, where q makes that the mean (`mishaps.tails_of`). `contamination` (Huber): the chance that a
+    message of a byzantine agent carries an outlier instead of the reward, as `outliers` and `outlier` say; `byzantine`
+    is the share of agents that are, rounded down to whole agents. `tampering`: how much every transmission may change
+    a reward, as the `tamperer` decides. An agent's own reward is always seen clean by itself. What is drawn belongs to
+    the transmission, whichever algorithm makes it (`mishaps`); `flooding` has the rules in full.
     """
 
     ttl: Life = 1

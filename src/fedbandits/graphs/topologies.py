@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Annotated, ClassVar
 
 import networkx as nx
 import numpy as np
-from pydantic import ConfigDict, Field
-from pydantic.dataclasses import dataclass
+from pydantic import Field
 
 from fedbandits.contract.catalogue import ConfigError, Registry
+from fedbandits.contract.parameters import parameters
 from fedbandits.graphs.network import AboutNetwork, Given, Network
 from fedbandits.graphs.sampling import Method, largest_component, sample
 
@@ -27,10 +27,9 @@ if TYPE_CHECKING:
 ATTEMPTS = 1_000
 """Draws of a random graph until it is connected."""
 THESIS = "Dubey (2022), thesis"
-_PLAIN = ConfigDict(extra="forbid")
 
 
-@dataclass(frozen=True, kw_only=True, config=_PLAIN)
+@parameters
 class Complete(Network):
     """Everybody is linked to everybody."""
 
@@ -41,7 +40,7 @@ class Complete(Network):
         return graph
 
 
-@dataclass(frozen=True, kw_only=True, config=_PLAIN)
+@parameters
 class Star(Network):
     """Agent 0 is linked to everybody else: a server that also decides."""
 
@@ -52,7 +51,7 @@ class Star(Network):
         return graph
 
 
-@dataclass(frozen=True, kw_only=True, config=_PLAIN)
+@parameters
 class Line(Network):
     """Agent i is linked to agents i - 1 and i + 1."""
 
@@ -63,7 +62,7 @@ class Line(Network):
         return graph
 
 
-@dataclass(frozen=True, kw_only=True, config=_PLAIN)
+@parameters
 class Ring(Network):
     """Agent i is linked to agents i - 1 and i + 1, the last one to the first. Of two agents: one link."""
 
@@ -74,7 +73,7 @@ class Ring(Network):
         return graph
 
 
-@dataclass(frozen=True, kw_only=True, config=_PLAIN)
+@parameters
 class Grid(Network):
     """Agents in rows of ceil(sqrt(n)), numbered row by row, linked to those beside, above and below.
 
@@ -91,7 +90,7 @@ class Grid(Network):
         return graph
 
 
-@dataclass(frozen=True, kw_only=True, config=_PLAIN)
+@parameters
 class Tree(Network):
     """A balanced tree with root 0: every agent has `branching` children, and the lowest level fills from the left."""
 
@@ -103,7 +102,7 @@ class Tree(Network):
         return nx.full_rary_tree(self.branching, n)
 
 
-@dataclass(frozen=True, kw_only=True, config=_PLAIN)
+@parameters
 class RandomTree(Network):
     """A tree drawn uniformly among the n^(n-2) trees on n numbered nodes."""
 
@@ -115,7 +114,7 @@ class RandomTree(Network):
         return nx.random_labeled_tree(n, seed=_seed(rng))
 
 
-@dataclass(frozen=True, kw_only=True, config=_PLAIN)
+@parameters
 class MultiStar(Network):
     """Stars of nearly equal size whose hubs are all linked to each other.
 
@@ -136,7 +135,7 @@ class MultiStar(Network):
         return graph
 
 
-@dataclass(frozen=True, kw_only=True, config=_PLAIN)
+@parameters
 class Caveman(Network):
     """Cliques in a ring, each linked to the next by a single link (Watts, 1999).
 
@@ -162,7 +161,7 @@ class Caveman(Network):
         return graph
 
 
-@dataclass(frozen=True, kw_only=True, config=_PLAIN)
+@parameters
 class Regular(Network):
     """Drawn among the graphs in which every agent has `degree` links, nearly uniformly (Steger & Wormald, 1999)."""
 
@@ -178,7 +177,7 @@ class Regular(Network):
         )
 
 
-@dataclass(frozen=True, kw_only=True, config=_PLAIN)
+@parameters
 class ErdosRenyi(Network):
     """Every two agents are linked with chance `p`, independently; given that the graph is connected.
 
@@ -196,7 +195,7 @@ class ErdosRenyi(Network):
         return _connected(self, lambda: nx.fast_gnp_random_graph(n, self.p, seed=_seed(rng)), fix)
 
 
-@dataclass(frozen=True, kw_only=True, config=_PLAIN)
+@parameters
 class BarabasiAlbert(Network):
     """Agents join one by one, each linked to `m` others, preferring those with many links (preferential attachment).
 
@@ -214,7 +213,7 @@ class BarabasiAlbert(Network):
         return nx.barabasi_albert_graph(n, self.m, seed=_seed(rng))
 
 
-@dataclass(frozen=True, kw_only=True, config=_PLAIN)
+@parameters
 class WattsStrogatz(Network):
     """A ring in which everybody is linked to the `k` nearest; then each link's far end is moved with chance `p`.
 
@@ -235,7 +234,7 @@ class WattsStrogatz(Network):
         )
 
 
-@dataclass(frozen=True, kw_only=True, config=_PLAIN)
+@parameters
 class _Sampled(Network):
     """A connected sample of as many nodes as there are agents, by the method `sampling`; see `network.sampling`."""
 
@@ -255,7 +254,7 @@ class _Sampled(Network):
         return sample(links, n, self.sampling, rng)
 
 
-@dataclass(frozen=True, kw_only=True, config=_PLAIN)
+@parameters
 class EdgeList(_Sampled):
     """A connected sample of the graph in the file `path`: lines `u v`, for instance one of SNAP's.
 
@@ -281,7 +280,7 @@ class EdgeList(_Sampled):
         return read_links(Path(self.path))
 
 
-@dataclass(frozen=True, kw_only=True, config=_PLAIN)
+@parameters
 class Facebook(_Sampled):
     """A connected sample of ego-Facebook: friends of ten people, 4,039 in all, and the friendships among them.
 
@@ -298,7 +297,7 @@ class Facebook(_Sampled):
         return published("facebook")
 
 
-@dataclass(frozen=True, kw_only=True, config=_PLAIN)
+@parameters
 class Gnutella(_Sampled):
     """A connected sample of p2p-Gnutella08: 6,301 hosts of a file-sharing network; connections hold both ways.
 
