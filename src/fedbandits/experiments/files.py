@@ -5,7 +5,7 @@
     [network]                         optional, for agents without a server: name = "ring", and its parameters
     [run]                             horizon, seeds (how many), points (steps kept of each run), coverage (whether
                                       confidence ellipsoids are checked), theory (whether bounds are evaluated)
-    [algorithms.LABEL]                name = "dislinucb", and its parameters
+    [algorithms.LABEL]                name = "dislinucb", and its parameters; through = ["quantise:bits=8"] for stages
     [sweep]                           optional: "environment.clients" = [1, 2, 4], "run.horizon" = [...],
                                       "algorithms.LABEL.threshold" = [...], "network.ttl" = [...],
                                       "network.name" = ["ring", "star"]; all combinations are run
@@ -35,13 +35,16 @@ from typing import Annotated, Any
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 
 from fedbandits.algorithms import ALGORITHMS
+from fedbandits.channel import stages_of, through
+from fedbandits.contract.algorithm import Algorithm
 from fedbandits.contract.catalogue import ConfigError, build, explain, hint
 from fedbandits.environments import ENVIRONMENTS
 from fedbandits.findings.claims import METRICS, Claim, Growth, known_metric
 from fedbandits.findings.published import Published
 from fedbandits.graphs.network import Network
 from fedbandits.graphs.topologies import NETWORKS
-from fedbandits.studies.compare import Case
+from fedbandits.simulation.options import RunOptions
+from fedbandits.studies.study import Case
 
 
 class Part(BaseModel):
@@ -197,7 +200,7 @@ class Experiment(BaseModel):
             raise ValueError(f"network.name: field required; known are: {', '.join(NETWORKS)}")
         if self.network is None and not swept:
             for label, part in self.algorithms.items():
-                if part.name in ALGORITHMS and ALGORITHMS[part.name].about.topology == "graph":
+                if part.name in ALGORITHMS and ALGORITHMS.about(part.name).topology == "graph":
                     raise ValueError(f"algorithms.{label}: {part.name} talks on a graph; give [network] with a name")
         if NETWORK_NAME in swept:
             self._check_common([_parameter_of(path) for path in swept if path != NETWORK_NAME])
@@ -242,7 +245,7 @@ class Experiment(BaseModel):
         algorithm, environment = self.algorithms[label], self.environment
         return Case(
             label,
-            _built(ALGORITHMS, algorithm.name, algorithm.parameters | swept(table), "algorithm", table),
+            _algorithm(algorithm.name, algorithm.parameters | swept(table), table),
             _built(
                 ENVIRONMENTS,
                 environment.name,
@@ -252,7 +255,7 @@ class Experiment(BaseModel):
             ),
             _whole(values.get("run.horizon", self.run.horizon)),
             {column_of(path): value for path, value in values.items()},
-            self._network(swept("network")),
+            RunOptions(network=self._network(swept("network")), coverage=self.run.coverage, theory=self.run.theory),
         )
 
     def _network(self, swept: dict[str, Any]) -> Network | None:
@@ -316,6 +319,15 @@ def load_experiment(name_or_path: str | os.PathLike[str]) -> Experiment:
 def _built(registry: Mapping[str, type[Any]], name: str, parameters: dict[str, Any], what: str, table: str) -> Any:
     try:
         return build(registry, name, parameters, what)
+    except ConfigError as error:
+        raise ValueError(f"{table}: {error}") from None
+
+
+def _algorithm(name: str, parameters: dict[str, Any], table: str) -> Algorithm:
+    stages = parameters.pop("through", [])
+    algorithm: Algorithm = _built(ALGORITHMS, name, parameters, "algorithm", table)
+    try:
+        return through(algorithm, stages_of(stages, f"{table}.through"))
     except ConfigError as error:
         raise ValueError(f"{table}: {error}") from None
 
