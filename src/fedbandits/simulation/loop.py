@@ -29,6 +29,7 @@ from fedbandits.simulation.arguments import (
     network_of,
 )
 from fedbandits.simulation.gauges import Coverage, Epsilon, Gauge
+from fedbandits.simulation.memory import check_memory
 from fedbandits.simulation.options import Options, RunOptions
 from fedbandits.simulation.trace import Privacy, Trace
 from fedbandits.transport.carriers import InProcess, hold
@@ -107,6 +108,7 @@ class Simulation(Stateful):
             raise ConfigError(f"horizon: must be at least 1 (got {horizon})")
         if seed < 0:
             raise ConfigError(f"seed: must not be negative (got {seed})")
+        check_memory(algorithm, environment, horizon)
         seeds = seeds_of(seed)
         self.world = _world(environment, horizon, seeds.world)
         problem = posed(self.world, algorithm, chosen.network, seeds.graph)
