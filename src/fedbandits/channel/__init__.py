@@ -15,8 +15,9 @@ STAGES: Registry[Stage] = Registry("stage", "fedbandits.stages", (Quantise,), ne
 
 
 def stages_of(given: Any, option: str = "through") -> tuple[Stage, ...]:
-    """The stages that `given` stands for: one or a list of stages, of words as in "quantise:bits=8", or of tables with a
-    name and parameters; `option` is named in errors.
+    """The stages that `given` stands for; `option` is named in errors.
+
+    One or a list of stages, of words as in "quantise:bits=8", or of tables with a name and parameters.
 
     >>> stages_of(["quantise:bits=8", {"name": "quantise", "bits": 4}])
     (Quantise(bits=8), Quantise(bits=4))

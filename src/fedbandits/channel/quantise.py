@@ -31,14 +31,14 @@ class Quantise:
     A field v becomes whole numbers q = floor(v/s + u) with u uniform in [0, 1) for each entry, s = max |v| /
     (2^(bits-1) - 1), and the number s itself; the receiver reads s q. Rounding is unbiased and off by less than s.
     Symmetric matrices are rounded symmetrically, and what has to be positive semidefinite is made so by its receiver:
-    negative eigenvalues become zero. Whoever sends increments adds what was rounded away to the next one, so that errors
-    do not add up; totals are sent anew each time and need no such memory.
+    negative eigenvalues become zero. Whoever sends increments adds what was rounded away to the next one, so that
+    errors do not add up; totals are sent anew each time and need no such memory.
 
     Rounded are the fields that an algorithm declares to add up as increments or totals, in either direction. Single
     numbers, and answers to a minimiser, whose certificate rests on exact gradients, stay as they are.
 
-    Guarantee: none is proved; that of the algorithm is for exact sums. With 16 bits the relative error of an entry is at
-    most 3e-5 of the largest one.
+    Guarantee: none is proved; that of the algorithm is for exact sums. With 16 bits an entry is off by at most 3e-5 of
+    the largest one.
     """
 
     bits: Annotated[int, Field(ge=2, le=16)] = 8

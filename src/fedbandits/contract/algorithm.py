@@ -41,7 +41,7 @@ class Bounds:
 
 
 def bounds_of(algorithm: Algorithm, problem: Problem, means: FloatArray) -> Bounds | None:
-    """What theory says of `algorithm` on the instance with the given `means` (K,); None where it says nothing at all."""
+    """What theory says of `algorithm` on the instance with the given `means` (K,); None where it says nothing."""
     told = getattr(algorithm, "bounds", None)
     found: Bounds | None = None if told is None else told(problem, means)
     return found

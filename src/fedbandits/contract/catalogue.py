@@ -81,8 +81,8 @@ class Registry(Mapping[str, type[T]], Generic[T]):
     """Classes by name: those of this package, those that installed packages offer, and any other by its address.
 
     An installed package offers what it names as an entry point of `group` (`fedbandits.algorithms`, say). Anything else
-    is found by ``"module:Class"``, where the module may also be a file in the current directory. `needs` are the methods
-    without which a class cannot be one of these.
+    is found by ``"module:Class"``, where the module may also be a file in the current directory. `needs` are the
+    methods without which a class cannot be one of these.
     """
 
     def __init__(self, what: str, group: str, kinds: Iterable[type[T]], needs: tuple[str, ...]) -> None:

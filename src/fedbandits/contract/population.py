@@ -13,7 +13,7 @@ from fedbandits.contract.state import Stateful
 from fedbandits.contract.wire import WireError
 
 Ellipsoids = tuple[FloatArray, FloatArray, FloatArray]
-"""Centres (n, d), matrices V (n, d, d) and widths (n,): agent i believes that ||theta_i - centre_i||_{V_i} <= width_i."""
+"""Centres (n, d), matrices V (n, d, d), widths (n,): agent i believes that ||theta_i - centre_i||_{V_i} <= width_i."""
 
 
 class Population(Stateful):
@@ -70,7 +70,7 @@ class Population(Stateful):
     # for those who look on
 
     def urgency(self) -> FloatArray | None:
-        """(n,) how close each agent is to calling: 0 after a conversation, 1 where its trigger fires; None: no trigger."""
+        """(n,) how close each agent is to calling: 0 after a conversation, 1 where its trigger fires; None: it has none."""
         return None
 
     def ellipsoids(self) -> Ellipsoids | None:

@@ -55,8 +55,8 @@ class Problem:
         found = self.get(kind)
         if found is None:
             raise ConfigError(
-                f"{by.name}: needs to know the fact {kind.name!r}, which nobody has told; use an environment that tells "
-                f"it, such as {by.environment!r}"
+                f"{by.name}: needs to know the fact {kind.name!r}, which nobody has told; use an environment that "
+                f"tells it, such as {by.environment!r}"
             )
         return found
 

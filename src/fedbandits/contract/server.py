@@ -18,5 +18,5 @@ class Server(Stateful):
         raise NotImplementedError
 
     def portrait(self) -> State:
-        """Named arrays for people to look at, such as ``graph`` (n, n) and ``clusters`` (m, n); see `portrait`. Copies."""
+        """Named arrays for people to look at, as ``graph`` (n, n) and ``clusters`` (m, n); see `portrait`. Copies."""
         return {}

@@ -38,7 +38,7 @@ def parse(text: str, option: str = "spec") -> Spec:
     {'bits': 8}
     """
     first, *stages = text.split("|")
-    head, colon, _ = first.partition(":")
+    head = first.partition(":")[0]
     label, equals, _ = (part.strip() for part in head.partition("="))
     if equals and not label:
         raise ConfigError(f"{option} {text!r}: a label is missing; write LABEL=NAME:KEY=VALUE,...")

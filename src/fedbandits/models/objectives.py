@@ -38,7 +38,7 @@ CURVATURE = Utterance(
 
 
 class Objective(Protocol):
-    """What a minimiser may ask of a function: conversations that end with its value, gradient or curvature at a point."""
+    """What a minimiser may ask of a function: conversations that end with its gradient or curvature at a point."""
 
     def gradient(self, point: FloatArray) -> Generator[Message, Message, FloatArray]:
         """Gradient (d,) at `point` (d,)."""
@@ -52,7 +52,7 @@ class SomebodyIsAwayError(Exception):
 
 
 class PooledObjective:
-    """F over `count` observations of `everybody`, with ridge lambda; raises `SomebodyIsAwayError` where not all answer."""
+    """F over `count` observations of `everybody`, with `ridge` lambda; `SomebodyIsAwayError` where not all answer."""
 
     def __init__(self, everybody: IntArray, count: float, ridge: float) -> None:
         self._everybody = everybody

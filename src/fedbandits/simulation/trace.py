@@ -51,13 +51,10 @@ class Trace:
     """(T, 3, 4) messages, signals, scalars and bytes, going up, down and between peers."""
     seconds: float
     """Wall-clock time of the run, environment included."""
-    coverage: FloatArray = field(default_factory=lambda: np.empty(0))
-    """(T,) share of agents whose confidence ellipsoid contained the truth at every check so far; NaN if unchecked."""
+    gauges: Mapping[str, FloatArray] = field(default_factory=dict)
+    """What gauges have shown, each (T,), by name; see `gauges`."""
     portrait: State = field(default_factory=dict)
     """What server or agents can show of what they have found out, beside the truth; see `portrait`."""
-    epsilon: FloatArray = field(default_factory=lambda: np.empty(0))
-    """(T,) privacy spent so far by the agent that has spent most, infinite if what it does is not private; NaN, or
-    empty, if no private algorithm ran."""
     privacy: Privacy | None = None
     """The privacy that each agent has spent at the end; None if no private algorithm ran."""
     bounds: Mapping[str, float] = field(default_factory=dict)
@@ -67,6 +64,18 @@ class Trace:
     def __post_init__(self) -> None:
         if unknown := self.bounds.keys() - set(BOUNDS):
             raise ValueError(f"bounds: {', '.join(sorted(unknown))} is none of {', '.join(BOUNDS)}")
+
+    @property
+    def coverage(self) -> FloatArray:
+        """(T,) share of agents whose confidence ellipsoid contained the truth at every check so far; NaN if unasked."""
+        return self._gauge("coverage")
+
+    @property
+    def epsilon(self) -> FloatArray:
+        """(T,) privacy spent so far by the agent that has spent most, infinite if what it does is not private; NaN if
+        no private algorithm ran.
+        """
+        return self._gauge("epsilon")
 
     @property
     def uplink(self) -> Flow:
@@ -125,7 +134,11 @@ class Trace:
             if metric.read is not None:
                 values = metric.read(self)
                 columns[metric.name] = values[steps - 1] if len(values) else np.full(len(steps), np.nan)
-        return pd.DataFrame(columns)
+        own = {name: values[steps - 1] for name, values in self.gauges.items() if name not in METRICS}
+        return pd.DataFrame(columns | own)
+
+    def _gauge(self, name: str) -> FloatArray:
+        return self.gauges.get(name, np.full(len(self.regret), np.nan))
 
     def _flow(self, way: int) -> Flow:
         return Flow(*np.moveaxis(self.counts[:, way], -1, 0))

@@ -11,7 +11,7 @@ from fedbandits.linalg.links import LinkName
 
 @value
 class Link(Fact):
-    """The mean reward of an arm x is mu(<theta, x>), mu being the mean function called `function`; see `linalg.links`."""
+    """The mean reward of an arm x is mu(<theta, x>), mu being the mean `function` of that name; see `linalg.links`."""
 
     name: ClassVar[str] = "link"
 

@@ -9,11 +9,11 @@ from fedbandits.contract.state import Stateful
 
 
 class Features(Stateful):
-    """Turns arms of dimension `dim` (d) into features of dimension `size` (p), for each agent in its own way if need be.
+    """Turns arms of dimension `dim` (d) into features of dimension `size` (p), for each agent in its own way if needed.
 
     Agents then model y = offset(x) + <theta, phi(x)> + noise. A subclass says what `phi` and, where there is one, the
-    offset are: Fourier features of a kernel, a dictionary of points, the tangent of a network, the gradient of any model
-    at a point. What it has learned or drawn is named by `keeps` and saved with its agents.
+    offset are: Fourier features of a kernel, a dictionary of points, the tangent of a network, the gradient of any
+    model at a point. What it has learned or drawn is named by `keeps` and saved with its agents.
     """
 
     dim: int
