@@ -102,7 +102,7 @@ def test_everything_counted_is_cumulative():
 
 
 def test_privacy_and_bounds_are_columns():
-    told = trace_of(6, epsilon=np.array([0.0, 0.5, 0.5, 1.0, 1.0, 1.5]), bounds={"upper": 40.0})
+    told = trace_of(6, gauges={"epsilon": np.array([0.0, 0.5, 0.5, 1.0, 1.0, 1.5])}, bounds={"upper": 40.0})
     frame = told.frame(3)
     assert frame["step"].tolist() == [2, 4, 6]
     assert frame["epsilon"].tolist() == [0.5, 1.0, 1.5]
@@ -124,7 +124,7 @@ def test_a_bound_is_upper_or_lower():
 
 
 def test_old_frames_are_completed_and_new_ones_left_alone():
-    new = trace_of(4, epsilon=np.arange(4.0)).frame()
+    new = trace_of(4, gauges={"epsilon": np.arange(4.0)}).frame()
     assert completed(new).equals(new)
     lacking = ["coverage", "epsilon", "lower_bound"]
     old = completed(new.drop(columns=lacking))
