@@ -15,7 +15,7 @@ from conformance.subjects import HORIZON, STAR, about, home, problem_of, talkati
 from conformance.worlds import Recording, Together
 from fedbandits.contract.messages import Message
 from fedbandits.contract.wire import Wire
-from fedbandits.deploy.flower.manners import hand_overs
+from fedbandits.deploy.flower.expected_answers import hand_overs
 from fedbandits.transport.carriers import hold
 
 ROWS = ("who", "arms", "picks", "rewards")

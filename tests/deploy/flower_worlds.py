@@ -101,8 +101,8 @@ def live(agents: list[Agent], world: World, step: int) -> IntArray:
 def settings_of(algorithm: Algorithm, world: World, seed: int) -> Settings:
     """What the agents of a simulation under `seed` know."""
     problem = world.problem
-    known = ("dim", "arms", "agents", "horizon", "noise", "bound", "arm_norm", "link", "shared", "moment", "range")
-    return Settings(algorithm=algorithm, seed=seed, **{name: getattr(problem, name) for name in known})
+    known = {name: getattr(problem, name) for name in ("dim", "arms", "agents", "horizon", "facts")}
+    return Settings(algorithm=algorithm, seed=seed, common=seed, **known)
 
 
 def open_agent(path: Path, settings: Settings, identity: int, **opening: Any) -> Agent:

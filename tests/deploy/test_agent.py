@@ -34,6 +34,7 @@ from fedbandits.deploy import (
     SettingsError,
     UnknownDecisionError,
 )
+from fedbandits.facts import Link, Noise, Range, Shared, Truth
 from fedbandits.transport.carriers import Carrier, hold
 
 ALONE = np.zeros(1, dtype=np.int64)
@@ -222,7 +223,7 @@ def test_numbers_that_would_drown_all_others_are_refused(opened):
 
 
 def test_number_of_arms_and_range_of_rewards_where_they_are_fixed(opened):
-    agent = opened(arms=5, range=(0.0, 1.0))
+    agent = opened(arms=5, facts=[Range(0.0, 1.0)])
     decision = agent.decide(arms_of(0))
     with pytest.raises(InputError, match="among 5 arms, got 3"):
         agent.decide(arms_of(0, count=3))
@@ -358,11 +359,11 @@ def test_a_federation_of_deployed_agents_is_the_simulation(opened, name):
     run.run()
 
     world = environment.world(horizon, np.random.SeedSequence(seed).spawn(4)[0])
-    known = {item.name: getattr(world.problem, item.name) for item in dataclasses.fields(Problem)}
-    known = {key: known[key] for key in ("agents", "arms", "horizon", "noise", "bound", "arm_norm", "link", "shared")}
+    known = {key: getattr(world.problem, key) for key in ("agents", "arms", "horizon", "facts")}
+    known |= {"seed": seed, "common": seed}
     n = world.problem.agents
-    agents = [opened(f"{i}.db", algorithm, identity=i, seed=seed, snapshot_every=9, **known) for i in range(n)]
-    server = algorithm.server(world.problem, n)
+    agents = [opened(f"{i}.db", algorithm, identity=i, snapshot_every=9, **known) for i in range(n)]
+    server = algorithm.server(world.problem, n, agents[0].settings.server_streams())
     carrier = Post(agents, agents[0].settings.wire)
     for step in range(horizon):
         turn = world.turn(step)
@@ -387,7 +388,7 @@ def test_a_federation_of_deployed_agents_is_the_simulation(opened, name):
 
 @pytest.mark.parametrize("name", [name for name in ALGORITHMS if ALGORITHMS[name].about.topology != "graph"])
 def test_every_algorithm_without_peers_can_be_deployed(opened, name):
-    agent = opened(algorithm=ALGORITHMS[name](), range=(0.0, 1.0), shared=2)
+    agent = opened(algorithm=ALGORITHMS[name](), facts=[Range(0.0, 1.0), Shared(2)])
     decision = agent.decide(np.eye(DIM))
     assert agent.reward(decision.id, 1.0)
     again = opened(algorithm=None, dim=None)
@@ -399,14 +400,15 @@ def test_every_algorithm_without_peers_can_be_deployed(opened, name):
 
 
 def test_settings_are_stored_and_must_agree(opened, tmp_path):
-    opened(noise=0.5, seed=4).close()
+    opened(facts=[Noise(0.5)], seed=4).close()
     again = opened(algorithm=None, dim=None)
     assert again.algorithm == LINUCB
-    assert (again.problem.dim, again.problem.noise, again.settings.seed) == (DIM, 0.5, 4)
-    assert opened(noise=0.5).problem == again.problem
+    assert (again.problem.dim, again.problem.get(Noise), again.settings.seed) == (DIM, Noise(0.5), 4)
+    assert opened(facts=[Noise(0.5)]).problem == again.problem
     for changed, complaint in (
         ({"dim": 5}, r"dim: 4 there, 5 now"),
-        ({"noise": 0.1}, r"noise: 0\.5 there, 0\.1 now"),
+        ({"facts": [Noise(0.1)]}, r"noise\.sigma: 0\.5 there, 0\.1 now"),
+        ({"facts": [Range(0, 1)]}, r"range\.low: null there, 0\.0 now"),
         ({"algorithm": fb.algorithms.DisLinUCB(threshold=3.0)}, r"algorithm\.threshold: 2\.0 there, 3\.0 now\)"),
         ({"algorithm": fb.algorithms.Random()}, r'\(algorithm\.name: "dislinucb" there, "random" now\)'),
         ({"expire_after": timedelta(days=1)}, r"expire_after: null there, 86400\.0 now"),
@@ -425,7 +427,7 @@ def test_settings_are_stored_and_must_agree(opened, tmp_path):
         ({"algorithm": fb.algorithms.DisLinUCB}, "algorithm must be one of"),
         ({"algorithm": "dislinucb"}, "algorithm must be one of"),
         ({"agents": 3, "identity": 3}, r"identity must be one of 0\.\.2"),
-        ({"range": (1.0, 0.0)}, "low < high"),
+        ({"facts": [Truth((0, 1))]}, "truth cannot be told to a deployed agent"),
         ({"algorithm": fb.algorithms.AsyncLinUCBAM()}, "shared"),
         ({"expire_after": -1}, "expire_after"),
         ({"snapshot_every": 0}, "snapshot_every"),
@@ -454,7 +456,7 @@ class Homemade:
     def agents(self, problem: Problem, n: int, rng: Streams) -> Any:
         return fb.algorithms.DisLinUCB(ridge=self.ridge).agents(problem, n, rng)
 
-    def server(self, problem: Problem, n: int) -> None:
+    def server(self, problem: Problem, n: int, rng: Streams) -> None:
         return None
 
 
@@ -464,13 +466,26 @@ def test_peers_on_a_graph_are_refused(opened, tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_an_algorithm_of_ones_own_has_to_be_given_again(opened):
+def test_an_algorithm_of_ones_own_is_found_by_its_address(opened):
     opened(algorithm=Homemade(ridge=2.0)).close()
-    with pytest.raises(SettingsError, match="homemade"):
-        opened(algorithm=None, dim=None)
+    again = opened(algorithm=None, dim=None)
+    assert again.algorithm == Homemade(ridge=2.0)
     with pytest.raises(SettingsError, match=r"ridge: 2\.0 there, 3\.0 now"):
         opened(algorithm=Homemade(ridge=3.0))
     assert opened(algorithm=Homemade(ridge=2.0)).decide(arms_of(0)).index >= 0
+
+
+def test_an_algorithm_that_nobody_else_can_find_has_to_be_given_again(opened):
+    @dataclasses.dataclass(frozen=True)
+    class Hidden(Homemade):
+        """In a function, where no other program can look."""
+
+    opened(algorithm=Hidden(ridge=2.0)).close()
+    with pytest.raises(SettingsError, match=r"Hidden.*give the algorithm that the agent was made with"):
+        opened(algorithm=None, dim=None)
+    with pytest.raises(SettingsError, match=r"ridge: 2\.0 there, 3\.0 now"):
+        opened(algorithm=Hidden(ridge=3.0))
+    assert opened(algorithm=Hidden(ridge=2.0)).decide(arms_of(0)).index >= 0
 
 
 def test_identities_draw_differently_and_seeds_too(opened):
@@ -567,7 +582,7 @@ def test_calling_and_synchronised_at(opened, clock):
 
 def test_status_tells_how_far_the_trigger_has_come(opened):
     assert opened("alone.db", fb.algorithms.IndependentLinUCB()).status().level is None
-    assert opened("glm.db", ALGORITHMS["n-ons-glm"](), link="logistic").status().level is None
+    assert opened("glm.db", ALGORITHMS["n-ons-glm"](), facts=[Link("logistic")]).status().level is None
     agent = opened("triggered.db", fb.algorithms.DisLinUCB(threshold=5.0))
     assert agent.status().level == 0
     levels = []
@@ -581,7 +596,7 @@ def test_status_tells_how_far_the_trigger_has_come(opened):
 
 
 def test_status_tells_what_privacy_was_spent(opened):
-    agent = opened(algorithm=ALGORITHMS["dp-ucb-int"](epsilon=1.0), arms=DIM, range=(0.0, 1.0))
+    agent = opened(algorithm=ALGORITHMS["dp-ucb-int"](epsilon=1.0), arms=DIM, facts=[Range(0.0, 1.0)])
     assert agent.status().spent == 0.0
     for _ in range(300):
         agent.reward(agent.decide(np.eye(DIM)).id, 1.0)

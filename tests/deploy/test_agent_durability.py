@@ -27,7 +27,7 @@ import pytest
 import fedbandits as fb
 from fedbandits.contract.arrays import State
 from fedbandits.contract.messages import Message
-from fedbandits.contract.population import Agents
+from fedbandits.contract.population import Population
 from fedbandits.contract.wire import Wire
 from fedbandits.deploy import (
     Agent,
@@ -74,7 +74,7 @@ class Twin:
     """A bare population that does the same, and is never interrupted."""
 
     def __init__(self, settings: Settings = SETTINGS) -> None:
-        self.population: Agents = settings.population()
+        self.population: Population = settings.population()
         self.wire = settings.wire
         self.shown: list[tuple[np.ndarray, np.ndarray]] = []
 

@@ -197,7 +197,7 @@ def test_a_forked_child_has_to_open_its_own(tmp_path):
     agent = Agent.open(tmp_path / "agent.db", EXPLORING, DIM, durable=False)
     agent.decide(arms_of(0))
     read, write = os.pipe()
-    with agent._lock:  # held at the moment of the fork, as by another thread
+    with agent._transactions._lock:  # held at the moment of the fork, as by another thread
         child = os.fork()
         if child == 0:
             outcome = b"no error"

@@ -10,7 +10,7 @@ import fedbandits as fb
 from conformance.subjects import STAR, home, talkative
 from fedbandits.contract.wire import Wire
 from fedbandits.deploy.flower.desk import Desk
-from fedbandits.deploy.flower.manners import Newcomer, hand_overs
+from fedbandits.deploy.flower.expected_answers import Newcomer, hand_overs
 from fedbandits.deploy.flower.post import Letter
 
 HORIZON = 24
@@ -51,7 +51,7 @@ def test_a_newcomer_knows_questions_from_instructions(name, tmp_path):
     for step in range(HORIZON):
         deployed.live(step)
         deployed.coordinator.step()
-    newcomer = Newcomer(deployed.settings.algorithm, deployed.settings.problem)
+    newcomer = Newcomer(deployed.settings.algorithm, deployed.settings.problem, deployed.settings.wire)
     kinds = set()
     for _, letter, answer in deployed.post.carried:
         form = newcomer.form(letter.content)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import math
 
 import numpy as np
 import pytest
@@ -15,15 +14,15 @@ from misbehaving_node import LIES, told
 import fedbandits as fb
 from conformance.subjects import home, talkative
 from fedbandits.contract.messages import Message
-from fedbandits.contract.problem import Moment, Problem
 from fedbandits.contract.wire import Wire
-from fedbandits.deploy.flower.inspection import Inspector, RejectedError, largest_reward
+from fedbandits.deploy.flower.inspection import Inspector, RejectedError
 from fedbandits.deploy.settings import Settings
+from fedbandits.facts import Link, Range
 
 ALONE = np.zeros(1, dtype=np.int64)
 DIM, HORIZON = 3, 50
 SETTINGS = Settings(
-    algorithm=fb.algorithms.DisLinUCB(width="loose"), dim=DIM, agents=3, horizon=HORIZON, range=(-1.0, 1.0)
+    algorithm=fb.algorithms.DisLinUCB(width="loose"), dim=DIM, agents=3, horizon=HORIZON, facts=[Range(-1.0, 1.0)]
 )
 COLLECT = Wire().encode(Message("collect", ALONE), 0, "down")
 
@@ -111,7 +110,11 @@ def test_bytes_that_are_no_message_are_rejected(content):
 
 def test_gradients_are_bounded_by_the_observations_behind_them():
     settings = Settings(
-        algorithm=talkative("fedglb-ucb"), dim=DIM, agents=3, horizon=HORIZON, range=(0.0, 1.0), link="logistic"
+        algorithm=talkative("fedglb-ucb"),
+        dim=DIM,
+        agents=3,
+        horizon=HORIZON,
+        facts=[Range(0.0, 1.0), Link("logistic")],
     )
     theta = Message("gradient", ALONE, {"theta": np.zeros((1, DIM))})
     letter = settings.wire.encode(theta, 0, "down")
@@ -119,18 +122,6 @@ def test_gradients_are_bounded_by_the_observations_behind_them():
     inspect({"gradient": np.array([2.0 * HORIZON, 0, 0])}, "gradient", letter, settings)
     with pytest.raises(RejectedError, match="'gradient'"):
         inspect({"gradient": np.array([2.01 * HORIZON, 0, 0])}, "gradient", letter, settings)
-
-
-def test_the_largest_reward():
-    def problem(**known):
-        return Problem(agents=2, dim=2, arms=2, horizon=10, **known)
-
-    assert largest_reward(problem(range=(-3.0, 1.0))) == 3.0
-    assert largest_reward(problem(moment=Moment(1.5, 1.0, 1.0))) == math.inf
-    assert largest_reward(problem(noise=0.0, bound=2.0, arm_norm=3.0)) == 6.0
-    # P(|noise| > s sigma) <= 2 exp(-s^2/2), over 20 rewards at most 1e-12
-    beyond = (largest_reward(problem(noise=0.5)) - 1.0) / 0.5
-    assert 20 * 2 * math.exp(-(beyond**2) / 2) == pytest.approx(1e-12)
 
 
 @pytest.mark.parametrize("lie", LIES)

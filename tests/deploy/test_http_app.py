@@ -31,6 +31,7 @@ from fedbandits.deploy.http.app import create_app
 from fedbandits.deploy.http.body import parsed
 from fedbandits.deploy.http.configuration import Limits
 from fedbandits.deploy.http.refusals import STATUS, RefusedError
+from fedbandits.facts import Range
 
 ARMS = {"reminder": [1.0, 0.2, 0.0], "call": [1.0, 0.0, 0.7]}
 TOKEN = "a-token-that-is-only-used-in-tests"
@@ -56,7 +57,13 @@ def clock() -> Clock:
 def agent(tmp_path: Path, clock: Clock) -> Iterator[Agent]:
     algorithm = fb.algorithms.DisLinUCB(threshold=2.0)
     with Agent.open(
-        tmp_path / "secret-place.db", algorithm, dim=3, range=(-5.0, 5.0), expire_after=100, durable=False, clock=clock
+        tmp_path / "secret-place.db",
+        algorithm,
+        dim=3,
+        facts=[Range(-5.0, 5.0)],
+        expire_after=100,
+        durable=False,
+        clock=clock,
     ) as opened:
         yield opened
 

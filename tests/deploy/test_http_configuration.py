@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from fedbandits.algorithms import DisLinUCB
+from fedbandits.channel import Quantise, Through
 from fedbandits.contract.catalogue import ConfigError
-from fedbandits.contract.problem import Moment
 from fedbandits.deploy import SettingsError
 from fedbandits.deploy.http.access import (
     TOKEN_VARIABLE,
@@ -21,6 +21,7 @@ from fedbandits.deploy.http.access import (
     resolve,
 )
 from fedbandits.deploy.http.configuration import Configuration, Limits, Opening, configuration, load_configuration
+from fedbandits.facts import Link, Moment, Noise, Norms, Range
 
 SECRET = "a-token-that-is-only-used-in-tests"
 COMPLETE = """
@@ -31,12 +32,7 @@ agents = 5
 identity = 2
 horizon = 100
 seed = 7
-noise = 0.2
-bound = 2.0
-arm_norm = 1.5
-link = "identity"
-range = [0.0, 1.0]
-moment = { order = 1.5, raw = 2.0, central = 1.0 }
+common = 6
 expire_after = 3600
 packed = true
 durable = false
@@ -47,6 +43,13 @@ verify = false
 [agent.algorithm]
 name = "dislinucb"
 threshold = 2.0
+
+[facts]
+noise = 0.2
+norms = { parameter = 2.0, arms = 1.5 }
+link = "identity"
+range = [0.0, 1.0]
+moment = { order = 1.5, raw = 2.0, central = 1.0 }
 
 [service]
 largest_body = 100
@@ -81,7 +84,8 @@ def test_everything_a_file_may_say(tmp_path: Path) -> None:
         settings = agent.settings
         assert settings.algorithm == DisLinUCB(threshold=2.0)
         assert (settings.dim, settings.arms, settings.agents, settings.identity, settings.seed) == (3, 4, 5, 2, 7)
-        assert (settings.range, settings.moment) == ((0.0, 1.0), Moment(1.5, 2.0, 1.0))
+        known = [Noise(0.2), Norms(2.0, 1.5), Link("identity"), Moment(1.5, 2.0, 1.0), Range(0.0, 1.0)]
+        assert (settings.common, list(settings.facts), agent.problem.facts) == (6, known, settings.facts)
         assert (settings.expire_after, settings.packed) == (3600.0, True)
     with found.open(tmp_path / "agent.db"), Configuration().open(tmp_path / "agent.db"):
         pass  # the same file again, and the agent without a file
@@ -93,6 +97,10 @@ def test_everything_a_file_may_say(tmp_path: Path) -> None:
 def test_an_algorithm_may_be_a_name() -> None:
     assert configuration({"agent": {"algorithm": "dislinucb"}}).settings["algorithm"] == DisLinUCB()
     assert configuration({}) == Configuration()
+    through = configuration({"agent": {"algorithm": "dislinucb:threshold=2|quantise:bits=4"}}).settings["algorithm"]
+    assert through == Through(DisLinUCB(threshold=2.0), (Quantise(bits=4),))
+    table = {"name": "dislinucb", "threshold": 2, "through": [{"name": "quantise", "bits": 4}]}
+    assert configuration({"agent": {"algorithm": table}}).settings["algorithm"] == through
 
 
 @pytest.mark.parametrize(
@@ -103,10 +111,20 @@ def test_an_algorithm_may_be_a_name() -> None:
         ("agent = 3", r"agent must be a table; write \[agent\]"),
         ("[agent]\ndims = 3", r"\[agent\] has no 'dims'; did you mean 'dim'?"),
         ("[agent]\nwarm = false", r"\[agent\] has no 'warm'; "),
-        ("[agent]\nalgorithm = 3", r"\[agent\] algorithm must be a name, or a table"),
+        ("[agent]\nalgorithm = 3", r"\[agent.algorithm\] algorithm must be a name, or a table"),
         ('[agent]\nalgorithm = "dislinuc"', "did you mean 'dislinucb'?"),
         ('[agent.algorithm]\nname = "dislinucb"\ntreshold = 1', "did you mean 'threshold'?"),
         ('[agent.algorithm]\nname = "dislinucb"\nthreshold = -1', r"\[agent.algorithm\] dislinucb: threshold"),
+        ("[agent]\nnoise = 0.5", r"\[agent\] noise is a fact now: write noise = 0.5 under \[facts\]"),
+        ("[agent]\narm_norm = 2.0", r"arm_norm is a fact now: write norms = {arms = 2.0} under \[facts\]"),
+        ("[agent]\nrange = [0, 1]", r"range is a fact now: write range = \[0, 1\] under \[facts\]"),
+        ('[agent]\nlink = "logistic"', r'link is a fact now: write link = "logistic" under \[facts\]'),
+        ("[agent]\nfacts = {noise = 1}", r"\[agent\] has no 'facts'"),
+        ("[facts]\nnoice = 1", r"\[facts\] unknown fact 'noice'; did you mean 'noise'?"),
+        ("[facts]\nnoise = -1", r"\[facts\] noise: sigma: must be greater than or equal to 0"),
+        ("[facts]\nnorms = {arm = 1}", r"\[facts\] norms has no parameter 'arm'; did you mean 'arms'?"),
+        ("[facts]\nrange = [1, 0]", "low must be below high"),
+        ("facts = 3", r"facts must be a table; write \[facts\]"),
         ("[agent]\ntimeout = 0", r"\[agent\]: timeout: must be greater than 0"),
         ("[service]\nmost_arms = 0", r"\[service\]: most_arms: must be greater than or equal to 1"),
         ("[service]\nlargest_number = 1e9", r"\[service\]: largest_number: must be less than or equal to 10000000"),

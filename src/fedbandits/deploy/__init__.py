@@ -1,7 +1,8 @@
 """Deployment: the agent that a product embeds, the same algorithm that the simulator runs."""
 
-from fedbandits.deploy.agent import Agent, Decision, Status
+from fedbandits.deploy.agent import Agent
 from fedbandits.deploy.backup import back_up
+from fedbandits.deploy.decision import Decision
 from fedbandits.deploy.errors import (
     AgentError,
     CannotForgetError,
@@ -18,6 +19,7 @@ from fedbandits.deploy.errors import (
     StorageError,
     UnknownDecisionError,
 )
+from fedbandits.deploy.status import Status
 
 __all__ = [
     "Agent",

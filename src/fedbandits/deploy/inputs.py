@@ -1,9 +1,9 @@
-"""What comes from outside, checked before anything is done with it: arms, rewards, times, ids of decisions."""
+"""What comes from outside, checked before anything is done with it: arms, rewards, times."""
 
 from __future__ import annotations
 
 import math
-import re
+import numbers
 from collections.abc import Mapping
 from datetime import datetime
 
@@ -11,7 +11,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from fedbandits.contract.arrays import FloatArray
-from fedbandits.deploy.errors import InputError, UnknownDecisionError
+from fedbandits.contract.facts import Range
+from fedbandits.deploy.errors import InputError
 from fedbandits.deploy.settings import Settings
 
 Arms = ArrayLike | Mapping[str, ArrayLike]
@@ -20,7 +21,6 @@ FLOATS = np.dtype("<f8")
 """How features are written down."""
 LARGEST = 1e7
 """Features and rewards beyond it would drown everything learned before and after in rounding errors, for good."""
-_ID = re.compile("([0-9]{1,18})-([0-9a-f]{16})")
 
 
 def menu(arms: Arms, settings: Settings) -> tuple[list[str] | None, FloatArray]:
@@ -55,18 +55,20 @@ def check_text(what: str, *given: str) -> None:
 
 
 def reward_value(value: float, settings: Settings) -> float:
-    """`value` as a finite number within the settings' range."""
-    try:
-        number = float(value)
-    except (TypeError, ValueError):
-        raise InputError(f"a reward must be a number, got {value!r}") from None
+    """`value` as a finite number within the range that is known of rewards.
+
+    Numbers are Python's and numpy's. Text that looks like one, and truth values, are refused: they rather are mistakes.
+    """
+    if not isinstance(value, numbers.Real) or isinstance(value, bool):
+        raise InputError(f"a reward must be a number, got {value!r}")
+    number = float(value)
     if not math.isfinite(number):
         raise InputError(f"a reward must be finite, got {number}")
     if abs(number) > LARGEST:
         raise InputError(f"a reward must not exceed {LARGEST:g} in size, got {number:g}; scale rewards to about 1")
-    within = settings.range
-    if within is not None and not within[0] <= number <= within[1]:
-        raise InputError(f"rewards lie between {within[0]:g} and {within[1]:g}, got {number:g}")
+    within = settings.problem.get(Range)
+    if within is not None and not within.low <= number <= within.high:
+        raise InputError(f"rewards lie between {within.low:g} and {within.high:g}, got {number:g}")
     return number
 
 
@@ -79,16 +81,3 @@ def seconds(when: datetime | float) -> float:
     if not math.isfinite(when):
         raise InputError(f"a time must be finite, got {when}")
     return float(when)
-
-
-def named(entry: int, tag: int) -> str:
-    """The id of the decision of `entry`; its random tag tells it from decisions of other agents and other lives."""
-    return f"{entry}-{tag:016x}"
-
-
-def parsed(name: str) -> tuple[int, int]:
-    """Entry and tag of the decision called `name`."""
-    found = _ID.fullmatch(name) if isinstance(name, str) else None
-    if found is None:
-        raise UnknownDecisionError(f"{name!r} is not the id of a decision")
-    return int(found[1]), int(found[2], 16)

@@ -11,6 +11,11 @@ observations remain for their owner until they are forgotten (`forget`):
     letters     entry, conversation and turn, the request while it may have to be answered again, the reply while it may
                 have to be sent again: as long as its conversation is one of the last two
     snapshots   the newest one alone
+    nonces      of entries after it, for agents that draw noise which protects people: what their noise derives from,
+                beside the key in the snapshot (`secret`)
+
+Format 2 has the table `nonces`, and settings with facts; files of format 1, which version 0.1.0 wrote, are read and go
+on as they are, unless their agent needs nonces (`seal`).
 
 What replay rests on carries a checksum: SQLite notices a damaged page only if its structure is hurt.
 """
@@ -24,14 +29,15 @@ import sqlite3
 import struct
 import time
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from os import PathLike
 
 from fedbandits.contract.arrays import FloatArray
 from fedbandits.deploy.errors import CorruptError, LockedError, SettingsError, StorageError, is_busy, translated
 
-FORMAT = 1
+FORMAT = 2
+_READABLE = (1, FORMAT)
 _OURS = 0x66626167
 """The application id of SQLite files: "fbag"."""
 _CHECKPOINT_PAGES = 10_000
@@ -40,7 +46,9 @@ _RETRY_SECONDS = 0.01
 _REPEATABLE = 2
 """Of how many conversations replies are kept. A server repeats nothing of a conversation before the one under way."""
 
+_NONCES = "TABLE IF NOT EXISTS nonces (entry INTEGER PRIMARY KEY, nonce BLOB NOT NULL, digest INTEGER NOT NULL)"
 _SCHEMA = f"""
+CREATE {_NONCES};
 CREATE TABLE settings (text TEXT NOT NULL, digest BLOB NOT NULL);
 CREATE TABLE decisions (entry INTEGER PRIMARY KEY, at REAL NOT NULL, tag INTEGER NOT NULL, pick INTEGER NOT NULL,
                         arm TEXT, features BLOB NOT NULL);
@@ -137,10 +145,10 @@ class Known:
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """The state after `entry`: `books` as JSON, and the population's state as bytes."""
+    """The state after `entry`: `counts` as JSON, and the population's state as bytes."""
 
     entry: int
-    books: str
+    counts: str
     state: bytes
 
 
@@ -224,6 +232,11 @@ class Journal:
         row = (entry, conversation, turn, at, request, _sha(request), reply, _sha(reply))
         self._cursor.execute("INSERT INTO letters VALUES (?, ?, ?, ?, ?, ?, ?, ?)", row)
 
+    def nonces(self, of_entries: Mapping[int, bytes]) -> None:
+        """Record what the noise of entries derives from; the file has been sealed."""
+        rows = [(entry, nonce, _nonce_digest(entry, nonce)) for entry, nonce in of_entries.items()]
+        self._cursor.executemany("INSERT INTO nonces VALUES (?, ?, ?)", rows)
+
     def count(self, name: str, more: int = 1) -> None:
         """Add to a counter: of decisions "expired" or "forgotten" unrewarded, or of rewards that came "late"."""
         self._cursor.execute("UPDATE counters SET value = value + ? WHERE name = ?", (more, name))
@@ -269,6 +282,13 @@ class Journal:
             self._hold_together(event.entry == expected, f"entry {expected}")
             yield event
 
+    def nonce(self, entry: int) -> bytes:
+        """What the noise of an entry after the newest snapshot derives from."""
+        row = self._cursor.execute("SELECT nonce, digest FROM nonces WHERE entry = ?", (entry,)).fetchone()
+        whole = row is not None and row[1] == _nonce_digest(entry, row[0])
+        self._hold_together(whole, f"what the noise of entry {entry} derives from")
+        return bytes(row[0])
+
     def newest_snapshot(self) -> int:
         """The entry of the newest snapshot; 0 if there is none."""
         (entry,) = self._cursor.execute("SELECT max(entry) FROM snapshots").fetchone()
@@ -281,25 +301,37 @@ class Journal:
         ).fetchone()
         if row is None:
             return None
-        entry, books, state, digest = row
-        self._hold_together(digest == _snapshot_digest(entry, books, state), f"the snapshot after entry {entry}")
-        return Snapshot(entry, books, state)
+        entry, counts, state, digest = row
+        self._hold_together(digest == _snapshot_digest(entry, counts, state), f"the snapshot after entry {entry}")
+        return Snapshot(entry, counts, state)
 
-    def keep(self, snapshot: Snapshot, expired_before: float | None) -> None:
-        """Let `snapshot`, of the newest state, replace the last one, and drop what only replay needed."""
+    def seal(self, snapshot: Snapshot, expired_before: float | None) -> None:
+        """As `keep`, for a state that has got a key: from now on, entries have nonces."""
+        self._cursor.execute(f"CREATE {_NONCES}")
+        self._cursor.execute(f"PRAGMA user_version = {FORMAT}")
+        self.keep(snapshot, expired_before, anew=True)
+
+    def keep(self, snapshot: Snapshot, expired_before: float | None, *, anew: bool = False) -> None:
+        """Let `snapshot`, of the newest state, replace the last one, and drop what only replay needed; `anew`, also one
+        of the same entry.
+        """
         run = self._cursor.execute
         previous = self.newest_snapshot()
-        entry, books, state = snapshot.entry, snapshot.books, snapshot.state
-        if entry > previous:
+        entry, counts, state = snapshot.entry, snapshot.counts, snapshot.state
+        if anew or entry > previous:
             run("DELETE FROM snapshots")
-            digest = _snapshot_digest(entry, books, state)
-            run("INSERT INTO snapshots VALUES (?, ?, ?, ?)", (entry, books, state, digest))
+            digest = _snapshot_digest(entry, counts, state)
+            run("INSERT INTO snapshots VALUES (?, ?, ?, ?)", (entry, counts, state, digest))
         run("DELETE FROM shown WHERE decision IN (SELECT decision FROM rewards WHERE entry > ?)", (previous,))
         if run("UPDATE letters SET request = NULL WHERE entry > ?", (previous,)).rowcount:
             run(_DROP_REPLIES, (entry, _REPEATABLE))
         stale = list(self._stale(expired_before))
         self._cursor.executemany("DELETE FROM shown WHERE decision = ?", stale)
         self.count("expired", len(stale))
+
+    def drop_nonces(self) -> None:
+        """The state was saved whole: nobody has to repeat the noise of its entries, and from now on nobody can."""
+        self._cursor.execute("DELETE FROM nonces")
 
     # forgetting
 
@@ -341,7 +373,7 @@ class Journal:
         self._db.execute("ROLLBACK")
         if tables and not ours:
             raise SettingsError(f"{self.path} is a database, but not an agent's, or it is damaged")
-        if ours and found != FORMAT:
+        if ours and found not in _READABLE:
             raise SettingsError(f"{self.path} has format {found}, this version of fedbandits reads {FORMAT}")
 
     def _is_ours(self) -> bool:
@@ -417,8 +449,12 @@ def _reward_digest(entry: int, decision: int, value: float) -> int:
     return zlib.crc32(struct.pack("<qqd", entry, decision, value))
 
 
-def _snapshot_digest(entry: int, books: str, state: bytes) -> bytes:
-    return hashlib.sha256(b"%d %b %b" % (entry, books.encode(), state)).digest()
+def _nonce_digest(entry: int, nonce: bytes) -> int:
+    return zlib.crc32(nonce, zlib.crc32(struct.pack("<q", entry)))
+
+
+def _snapshot_digest(entry: int, counts: str, state: bytes) -> bytes:
+    return hashlib.sha256(b"%d %b %b" % (entry, counts.encode(), state)).digest()
 
 
 def _sha(content: bytes | None) -> bytes:

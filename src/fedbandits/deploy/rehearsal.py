@@ -8,6 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from fedbandits.contract.catalogue import ConfigError
+from fedbandits.contract.facts import Range
 from fedbandits.contract.ledger import Ledger
 from fedbandits.deploy.settings import Settings
 from fedbandits.transport.carriers import Serialising, hold
@@ -34,7 +35,7 @@ def rehearse(settings: Settings) -> None:
     population.learn(ALONE, arms, picks, np.full(1, _reward_within(settings)))
     population.calling()
     with suppress(ConfigError):  # a server may need to know more than an agent does
-        server = settings.algorithm.server(problem, 1)
+        server = settings.algorithm.server(problem, 1, alone.server_streams())
         if server is not None:
             hold(server, ALONE, Serialising([population], Ledger(), alone.wire))
     population.choose(ALONE, arms)
@@ -42,4 +43,5 @@ def rehearse(settings: Settings) -> None:
 
 
 def _reward_within(settings: Settings) -> float:
-    return 0.0 if settings.range is None else settings.range[0]
+    within = settings.problem.get(Range)
+    return 0.0 if within is None else within.low

@@ -5,34 +5,35 @@ from __future__ import annotations
 import dataclasses
 import json
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Annotated, Any, cast
+from functools import cached_property
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 import numpy as np
-from pydantic import ConfigDict, Field, SkipValidation, TypeAdapter, ValidationError, model_validator
-from pydantic.dataclasses import dataclass
+from pydantic import Field, SkipValidation, field_validator, model_validator
 
-from fedbandits.algorithms import ALGORITHMS
-from fedbandits.contract.algorithm import Algorithm, sizes_of
-from fedbandits.contract.catalogue import ConfigError, build, explain
-from fedbandits.contract.population import Agents
-from fedbandits.contract.problem import Moment, Problem
-from fedbandits.contract.streams import Streams
+from fedbandits.contract.algorithm import Algorithm, wire_of
+from fedbandits.contract.catalogue import ConfigError
+from fedbandits.contract.facts import Fact
+from fedbandits.contract.parameters import parameters
+from fedbandits.contract.population import Population
+from fedbandits.contract.problem import Problem
+from fedbandits.contract.streams import Secret, Seeds, Streams, seeds_of
 from fedbandits.contract.wire import Wire
+from fedbandits.deploy.algorithm_description import algorithm_from_plain, algorithm_to_plain
 from fedbandits.deploy.errors import SettingsError
-from fedbandits.linalg.links import LinkName
+from fedbandits.deploy.former_settings import in_python, translated_settings
+from fedbandits.deploy.known_facts import beyond_defaults, merged, plain_facts, read_facts, with_defaults
 
 if TYPE_CHECKING:
     from typing import Self
 
-_AGENT_STREAMS = 1
-"""Which child of a seed `simulate` gives to the agents."""
 
-_Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
-
-
-@dataclass(frozen=True, kw_only=True, config=ConfigDict(extra="forbid", arbitrary_types_allowed=True))
+@parameters
 class Settings:
     """The settings of `Agent.open` that are written into its file; see there."""
+
+    name: ClassVar[str] = "agent"
+    """What errors call it."""
 
     algorithm: SkipValidation[Algorithm]
     dim: Annotated[int, Field(ge=1)]
@@ -41,16 +42,15 @@ class Settings:
     identity: Annotated[int, Field(ge=0)] = 0
     horizon: Annotated[int, Field(ge=1)] = 10_000
     seed: Annotated[int, Field(ge=0)] = 0
-    noise: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.1
-    bound: _Positive = 1.0
-    arm_norm: _Positive = 1.0
-    link: LinkName = "identity"
-    shared: Annotated[int, Field(ge=1)] | None = None
-    moment: Moment | None = None
-    contamination: Annotated[float, Field(ge=0, lt=1)] = 0.0
-    range: tuple[float, float] | None = None
+    common: Annotated[int, Field(ge=0)] = 0
+    facts: tuple[Fact, ...] = ()
     expire_after: Annotated[float, Field(gt=0)] | None = None
     packed: bool = False
+
+    @field_validator("facts", mode="before")
+    @classmethod
+    def _read_facts(cls, told: Any) -> tuple[Fact, ...]:
+        return read_facts(told)
 
     @model_validator(mode="after")
     def _fits(self) -> Self:
@@ -58,92 +58,92 @@ class Settings:
             raise ValueError(f"algorithm must be one of fedbandits.algorithms with parameters (got {self.algorithm!r})")
         if self.identity >= self.agents:
             raise ValueError(f"identity must be one of 0..{self.agents - 1} (got {self.identity})")
-        if self.range is not None and not self.range[0] < self.range[1]:
-            raise ValueError(f"range must be (low, high) with low < high (got {self.range})")
         return self
 
-    @property
+    @cached_property
     def problem(self) -> Problem:
         """What the algorithm may know. Families that know arms by their place have as many arms as dimensions."""
-        return Problem(
-            agents=self.agents,
-            dim=self.dim,
-            arms=self.dim if self.arms is None else self.arms,
-            horizon=self.horizon,
-            noise=self.noise,
-            bound=self.bound,
-            arm_norm=self.arm_norm,
-            link=self.link,
-            shared=self.shared,
-            moment=self.moment,
-            contamination=self.contamination,
-            range=self.range,
-        )
+        arms = self.dim if self.arms is None else self.arms
+        return Problem(agents=self.agents, dim=self.dim, arms=arms, horizon=self.horizon, facts=self.facts)
 
-    @property
+    @cached_property
     def wire(self) -> Wire:
         """How letters are read and written."""
-        return Wire(packed=self.packed).speaking(self.algorithm.about.says, sizes_of(self.algorithm, self.problem))
+        return wire_of(self.algorithm, self.problem, Wire(packed=self.packed))
 
-    def population(self) -> Agents:
-        """A population of one: agent `identity`, with the stream it has in a simulation under `seed`."""
+    def population(self, secret: Secret | None = None) -> Population:
+        """A population of one: agent `identity`, with the stream it has in a simulation under `seed`.
+
+        Noise that protects people comes from `secret`; without one it follows the seed, as in a simulation.
+        """
         about = self.algorithm.about
         if about.topology == "graph":
             raise SettingsError(
                 f"algorithm: {about.name} talks among peers on a graph, which is simulated but not deployed; "
                 "use one that talks to a server, or to nobody"
             )
-        seed = np.random.SeedSequence(self.seed, spawn_key=(_AGENT_STREAMS,))
         try:
-            alone = self.algorithm.agents(self.problem, 1, Streams(seed, identities=np.array([self.identity])))
+            return self.algorithm.agents(self.problem, 1, self._streams(self._seeds.agents, self.identity, secret))
+        except SettingsError:
+            raise
         except ConfigError as error:
             raise SettingsError(f"{about.name}: {error}") from error
-        return cast(Agents, alone)
+
+    def server_streams(self, secret: Secret | None = None) -> Streams:
+        """What the server draws from: the stream that it has in a simulation under `seed`."""
+        return self._streams(self._seeds.server, 0, secret)
 
     def plain(self) -> dict[str, Any]:
-        """All settings in terms JSON has; the algorithm as its name and parameters."""
+        """All settings in terms JSON has; the algorithm as its name and parameters, facts by name."""
         held = {item.name: getattr(self, item.name) for item in dataclasses.fields(self)}
-        if self.moment is not None:
-            held["moment"] = dataclasses.asdict(self.moment)
-        if self.range is not None:
-            held["range"] = list(self.range)
-        kind = type(self.algorithm)
-        parameters = TypeAdapter(kind).dump_python(self.algorithm, mode="json")
-        return {**held, "algorithm": {"name": kind.about.name, **parameters}}
+        return held | {"algorithm": algorithm_to_plain(self.algorithm), "facts": plain_facts(self.facts)}
+
+    def shortest(self) -> dict[str, Any]:
+        """`plain` without facts that say nothing new: the same for settings that mean the same."""
+        return self.plain() | {"facts": plain_facts(beyond_defaults(self.facts))}
+
+    def longest(self) -> dict[str, Any]:
+        """`plain` with facts that are taken for granted: the same for settings that mean the same."""
+        return self.plain() | {"facts": plain_facts(with_defaults(self.facts))}
 
     def text(self) -> str:
         """`plain` as one line of JSON."""
         return json.dumps(self.plain())
 
+    @cached_property
+    def _seeds(self) -> Seeds:
+        return seeds_of(self.seed)
+
+    def _streams(self, seed: np.random.SeedSequence, identity: int, secret: Secret | None) -> Streams:
+        common = seeds_of(self.common).common
+        return Streams(seed, identities=np.array([identity]), common=common, secret=secret)
+
 
 def made(given: Mapping[str, Any]) -> Settings:
     """Settings of a new agent."""
+    for name, told in given.items():
+        if advice := in_python(name, told):
+            raise SettingsError(f"agent: {advice}")
     try:
         return Settings(**given)
-    except ValidationError as error:
-        raise SettingsError(explain("agent", error)) from None
+    except ConfigError as error:
+        raise SettingsError(str(error)) from None
 
 
 def stored(text: str, given: Mapping[str, Any]) -> Settings:
     """The settings that were written as `text`; whatever is `given` has to be the same."""
-    held = json.loads(text)
-    settings = made(held | {"algorithm": _algorithm(held["algorithm"], given.get("algorithm"))})
-    wanted = made({item.name: getattr(settings, item.name) for item in dataclasses.fields(settings)} | dict(given))
-    if differing := list(_differences(held, json.loads(wanted.text()))):
-        raise SettingsError(f"the agent was made with other settings ({'; '.join(differing)})")
-    return settings
-
-
-def _algorithm(held: Mapping[str, Any], given: Algorithm | None) -> Algorithm:
-    """The stored algorithm; one that is not in the catalogue has to be given."""
-    name = held["name"]
-    if name not in ALGORITHMS and given is not None:
-        return given
-    parameters = {key: value for key, value in held.items() if key != "name"}
+    held = translated_settings(json.loads(text))
     try:
-        return build(ALGORITHMS, name, parameters, "algorithm")
+        algorithm = algorithm_from_plain(held["algorithm"], given.get("algorithm"))
     except ConfigError as error:
         raise SettingsError(f"algorithm: {error}; give the algorithm that the agent was made with") from None
+    settings = made(held | {"algorithm": algorithm})
+    wanted = made({item.name: getattr(settings, item.name) for item in dataclasses.fields(settings)} | dict(given))
+    # facts are compared one by one: those that are not given are as they were
+    wanted = dataclasses.replace(wanted, facts=merged(settings.facts, wanted.facts))
+    if differing := list(_differences(settings.longest(), wanted.longest())):
+        raise SettingsError(f"the agent was made with other settings ({'; '.join(differing)})")
+    return settings
 
 
 def _differences(held: Mapping[str, Any], wanted: Mapping[str, Any]) -> Iterator[str]:

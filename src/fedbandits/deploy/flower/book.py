@@ -47,7 +47,7 @@ FORMAT = 1
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class TurnRecord:
     """What one turn brought: who was asked, who of them was reached, and the replies of those who sent one."""
 
     asked: tuple[int, ...]
@@ -156,11 +156,16 @@ class Book:
             ledger.load(from_bytes(row[0]))
         return ledger
 
-    def finish(self, **parts: Mapping[str, Array]) -> None:
-        """The conversation under way is complete: save the states, and forget its turns."""
+    def save(self, **parts: Mapping[str, Array]) -> None:
+        """Save states, by part: a server's that has not spoken yet."""
         with self._writing():
             for part, state in parts.items():
                 self._db.execute("INSERT OR REPLACE INTO snapshot VALUES (?, ?)", (part, to_bytes(state)))
+
+    def finish(self, **parts: Mapping[str, Array]) -> None:
+        """The conversation under way is complete: save the states, and forget its turns."""
+        with self._writing():
+            self.save(**parts)
             for table in ("underway", "turns", "outcomes"):
                 self._db.execute(f"DELETE FROM {table}")
 
@@ -177,7 +182,7 @@ class Book:
         row = self._db.execute("SELECT conversation, callers, reachable FROM underway").fetchone()
         return None if row is None else Cut(row[0], tuple(json.loads(row[1])), tuple(json.loads(row[2])))
 
-    def outcome(self, turn: int) -> Outcome | None:
+    def turn(self, turn: int) -> TurnRecord | None:
         """What a turn of the conversation under way brought; None if it is not over."""
         over = self._db.execute("SELECT asked FROM turns WHERE turn = ?", (turn,)).fetchone()
         if over is None:
@@ -186,12 +191,12 @@ class Book:
             "SELECT identity, reply FROM outcomes WHERE turn = ? ORDER BY place", (turn,)
         ).fetchall()
         replies = {identity: reply for identity, reply in rows if reply is not None}
-        return Outcome(tuple(json.loads(over[0])), tuple(identity for identity, _ in rows), replies)
+        return TurnRecord(tuple(json.loads(over[0])), tuple(identity for identity, _ in rows), replies)
 
     def conclude(
         self,
         turn: int,
-        outcome: Outcome,
+        record: TurnRecord,
         *,
         undelivered: Mapping[int, Letter] | None = None,
         owed: Mapping[int, Letter] | None = None,
@@ -203,9 +208,9 @@ class Book:
         """
         with self._writing():
             self._heard(letters or {})
-            self._db.execute("INSERT INTO turns VALUES (?, ?)", (turn, json.dumps(outcome.asked)))
-            for place, identity in enumerate(outcome.reached):
-                row = (turn, place, identity, outcome.replies.get(identity))
+            self._db.execute("INSERT INTO turns VALUES (?, ?)", (turn, json.dumps(record.asked)))
+            for place, identity in enumerate(record.reached):
+                row = (turn, place, identity, record.replies.get(identity))
                 self._db.execute("INSERT INTO outcomes VALUES (?, ?, ?, ?)", row)
             for identity, letter in (undelivered or {}).items():
                 self._db.execute(

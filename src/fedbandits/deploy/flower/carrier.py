@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import logging
 import time
+from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
 
-from fedbandits.contract.arrays import Array, IntArray
+from fedbandits.contract.arrays import IntArray
 from fedbandits.contract.ledger import Ledger
 from fedbandits.contract.messages import Message
 from fedbandits.contract.wire import Wire, WireError
-from fedbandits.deploy.flower.book import Book, Outcome
+from fedbandits.deploy.flower.book import Book, TurnRecord
 from fedbandits.deploy.flower.inspection import Inspector, RejectedError
 from fedbandits.deploy.flower.post import Answer, Letter, Post, StoppedError
 from fedbandits.transport.carriers import Carrier
@@ -41,11 +42,12 @@ class _NobodyAnsweredError(Exception):
 
 
 class PostCarrier(Carrier):
-    """Carries one conversation at a time; see `manners` for the rules that keep it consistent over a bad network.
+    """Carries one conversation at a time; see `expected_answers` for the rules that keep it consistent over a bad
+    network.
 
     The ledger counts every letter and every answer once, as a simulation does, whatever had to be sent again;
     `resent` counts those repetitions. Turns that the book knows already, from a server that was killed, are not carried
-    again: their outcome is read from it.
+    again: what they brought is read from it.
     """
 
     def __init__(
@@ -97,7 +99,7 @@ class PostCarrier(Carrier):
 
     def _reaching(self, request: Message) -> Message:
         assert self.reachable is not None, "a conversation is opened before it is carried"
-        known = self._book.outcome(self._turn)
+        known = self._book.turn(self._turn)
         if known is not None:
             heard = np.isin(request.who, known.asked)
         else:
@@ -107,13 +109,13 @@ class PostCarrier(Carrier):
                 for row in np.flatnonzero(request.who == agent):
                     same = late.letter.content == self.wire.encode(request, int(row), "down")
                     heard[row] &= same and late.answer is not None
-        return Message(request.kind, request.who[heard], {name: array[heard] for name, array in request.arrays.items()})
+        return request.of(heard)
 
     def _deliver(self, request: Message) -> Message | None:
         letters = self._letters(request)
         question = self._inspector.is_question(next(iter(letters.values())).content)
-        outcome = self._book.outcome(self._turn) or self._exchange(letters, question=question)
-        silent = letters.keys() - set(outcome.reached)
+        record = self._book.turn(self._turn) or self._exchange(letters, question=question)
+        silent = letters.keys() - set(record.reached)
         if not question:
             # whoever has not acknowledged this yet must not hear anything else before it does
             silent |= self._book.undelivered().keys() & letters.keys()
@@ -121,11 +123,11 @@ class PostCarrier(Carrier):
         self.reachable[sorted(silent)] = False
         if not question:
             return None
-        if not outcome.replies:
+        if not record.replies:
             raise _NobodyAnsweredError
-        return _gathered(outcome)
+        return self._gathered(record)
 
-    def _exchange(self, letters: Mapping[int, Letter], *, question: bool) -> Outcome:
+    def _exchange(self, letters: Mapping[int, Letter], *, question: bool) -> TurnRecord:
         """One turn by post; over when all have answered or the patience is, and written down then."""
         late = {who: owed.answer for who, owed in self._book.owed().items() if who in letters and owed.answer}
         turn = _Turn(replies=late)
@@ -134,19 +136,19 @@ class PostCarrier(Carrier):
         for who in silent:
             log.warning("agent %d did not answer turn %d of %s in time", who, self._turn, self._conversation)
         if question:
-            outcome = Outcome(tuple(letters), tuple(who for who in letters if who in turn.replies), turn.replies)
-            self._book.conclude(self._turn, outcome, owed=silent, settled=list(late), letters=turn.letters)
+            self._reject_odd_ones(letters, turn)
+            record = TurnRecord(tuple(letters), tuple(who for who in letters if who in turn.replies), turn.replies)
+            self._book.conclude(self._turn, record, owed=silent, settled=list(late), letters=turn.letters)
         else:
-            outcome = Outcome(tuple(letters), tuple(who for who in letters if who not in turn.rejected), {})
-            self._book.conclude(self._turn, outcome, undelivered=silent, letters=turn.letters)
-        return outcome
+            record = TurnRecord(tuple(letters), tuple(who for who in letters if who not in turn.rejected), {})
+            self._book.conclude(self._turn, record, undelivered=silent, letters=turn.letters)
+        return record
 
     def _letters(self, request: Message) -> dict[int, Letter]:
-        size = self.wire.size(request, "down").bytes
         letters = {}
         for row, agent in enumerate(request.who):
             content = self.wire.encode(request, row, "down")
-            if request.arrays and len(content) != size:
+            if request.arrays and len(content) != self.wire.size(request, "down", row).bytes:
                 raise WireError(f"message {request.kind!r} was metered wrongly")
             letters[int(agent)] = Letter(self._conversation, self._turn, content)
         return letters
@@ -166,13 +168,33 @@ class PostCarrier(Carrier):
                 try:
                     content = inspected(answer, letter, self._inspector, question=question)
                 except RejectedError as error:
-                    turn.rejected.add(who)
-                    log.warning("agent %d: turn %d of %s rejected: %s", who, self._turn, self._conversation, error)
-                    self._book.reject(who, letter, str(error))
+                    self._reject(who, letter, str(error), turn)
                 else:
                     if content is not None:
                         turn.replies[who] = content
             self.resent += len(pending)
+
+    def _reject_odd_ones(self, letters: Mapping[int, Letter], turn: _Turn) -> None:
+        """Where neither problem nor question say how long answers are, the most common lengths are right: others cannot
+        be taken in together with them.
+        """
+        lengths = {who: tuple(sorted(self._inspector.free_lengths(turn.replies[who]).items())) for who in turn.replies}
+        if len(set(lengths.values())) <= 1:
+            return
+        ((common, _),) = Counter(lengths[who] for who in letters if who in lengths).most_common(1)
+        for who in [who for who, held in lengths.items() if held != common]:
+            del turn.replies[who]
+            self._reject(who, letters[who], f"the reply has {dict(lengths[who])}, others have {dict(common)}", turn)
+
+    def _reject(self, who: int, letter: Letter, why: str, turn: _Turn) -> None:
+        turn.rejected.add(who)
+        log.warning("agent %d: turn %d of %s rejected: %s", who, self._turn, self._conversation, why)
+        self._book.reject(who, letter, why)
+
+    def _gathered(self, record: TurnRecord) -> Message:
+        read = [Wire.decode(record.replies[who]) for who in record.reached]
+        who = np.array(record.reached, dtype=np.int64)
+        return self.wire.gathered(read[0][0], who, [arrays for _, arrays in read], "up")
 
 
 @dataclass(slots=True)
@@ -196,10 +218,3 @@ def inspected(answer: Answer, letter: Letter, inspector: Inspector, *, question:
     elif answer.content is not None:
         raise RejectedError("an instruction was answered, where nothing was to be said")
     return answer.content
-
-
-def _gathered(outcome: Outcome) -> Message:
-    read: list[tuple[str, dict[str, Array]]] = [Wire.decode(outcome.replies[who]) for who in outcome.reached]
-    kind, first = read[0]
-    stacked = {name: np.stack([arrays[name] for _, arrays in read]) for name in first}
-    return Message(kind, np.array(outcome.reached, dtype=np.int64), stacked)

@@ -19,15 +19,15 @@ from collections.abc import Callable, Iterable
 import numpy as np
 
 from fedbandits.contract.arrays import IntArray
-from fedbandits.contract.catalogue import ConfigError
 from fedbandits.contract.ledger import Ledger
 from fedbandits.contract.server import Server
 from fedbandits.contract.wire import Wire
 from fedbandits.deploy.flower.book import Book
 from fedbandits.deploy.flower.carrier import Patience, PostCarrier, inspected
+from fedbandits.deploy.flower.expected_answers import hand_overs
 from fedbandits.deploy.flower.inspection import Inspector, RejectedError
-from fedbandits.deploy.flower.manners import hand_overs
 from fedbandits.deploy.flower.post import Answer, Letter, Post
+from fedbandits.deploy.flower.serving import Serving
 from fedbandits.deploy.settings import Settings
 from fedbandits.transport.carriers import hold
 
@@ -46,7 +46,7 @@ class Coordinator:
         stopping: Callable[[], bool] = lambda: False,
     ) -> None:
         algorithm, problem = settings.algorithm, settings.problem
-        self.server, self.ledger = _fresh(settings), Ledger()
+        self.ledger = Ledger()
         self._settings = settings
         self._post = post
         self._book = book
@@ -101,10 +101,16 @@ class Coordinator:
     def _restore(self) -> None:
         """Become the server that the last completed conversation left."""
         saved = self._book.parts()
-        self.server, self.ledger = _fresh(self._settings), self._book.ledger()
-        self._carrier.ledger = self.ledger
-        if saved:
-            self.server.load(saved["server"])
+        self._serving = Serving(self._settings, saved)
+        if not self._serving.parts().keys() <= saved.keys():
+            # at once: a conversation that is cut has to be continued with the same draws
+            self._book.save(**self._serving.parts())
+        self.ledger = self._carrier.ledger = self._book.ledger()
+
+    @property
+    def server(self) -> Server:
+        """The algorithm's server, as it is now."""
+        return self._serving.server
 
     def _hold(self, conversation: str, callers: IntArray, reachable: IntArray, *, begun: bool) -> bool:
         def begin() -> None:
@@ -112,9 +118,10 @@ class Coordinator:
                 self._book.begin(conversation, callers.tolist(), reachable.tolist())
 
         before = int(self.ledger.conversations)
+        self._serving.begin(conversation)
         self._carrier.open(conversation, reachable, self._settings.agents, begin)
         hold(self.server, callers, self._carrier)
-        self._book.finish(server=self.server.state(), ledger=self.ledger.state())
+        self._book.finish(ledger=self.ledger.state(), **self._serving.parts())
         spoke = int(self.ledger.conversations) > before
         if spoke:
             self._book.note(spoke_at=time.time(), resent=self._carrier.resent)
@@ -149,13 +156,6 @@ class Coordinator:
             log.warning("agent %d: turn %d of %s rejected: %s", who, letter.turn, letter.conversation, error)
             self._book.reject(who, letter, str(error))
             return None
-
-
-def _fresh(settings: Settings) -> Server:
-    server = settings.algorithm.server(settings.problem, settings.agents)
-    if server is None:
-        raise ConfigError(f"{settings.algorithm.about.name} has no server: its agents need no federation")
-    return server
 
 
 def _indices(identities: Iterable[int]) -> IntArray:

@@ -89,9 +89,8 @@ def _run(agents: int, steps: int, pace: float, seed: int, directory: Path, conso
         agents=agents,
         horizon=steps,
         seed=seed,
-        noise=problem.noise,
-        bound=problem.bound,
-        arm_norm=problem.arm_norm,
+        common=seed,
+        facts=problem.facts,
     )
     isolated = simulate(replace(algorithm, threshold=math.inf), environment, steps, seed)
     console.print(f"starting a SuperLink, {agents} nodes and the server ...")

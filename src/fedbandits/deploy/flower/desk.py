@@ -15,8 +15,8 @@ _OWN = ("identity", "seed", "expire_after")
 
 
 def fingerprint(settings: Settings) -> str:
-    """The same for all agents of a federation and their server: algorithm, parameters, problem and wire."""
-    shared = {name: value for name, value in settings.plain().items() if name not in _OWN}
+    """The same for all agents of a federation and their server: algorithm, parameters, problem, wire, common draws."""
+    shared = {name: value for name, value in settings.shortest().items() if name not in _OWN}
     return hashlib.sha256(json.dumps(shared, sort_keys=True).encode()).hexdigest()
 
 

@@ -1,38 +1,48 @@
 """Trust at the door: what an agent sends is looked at before the server takes it in.
 
-A reply that is not what honest observations can add up to is rejected as a whole. With n observations of arms x of
-norm at most L and rewards y of size at most R, honest statistics satisfy
+A reply that is not what honest observations can add up to is rejected as a whole. What that is follows from the
+declarations of its fields (`contract.wire.WireField`) and from nothing else. With m observations in the message:
 
-    gram = sum x x^T symmetric and positive semidefinite, trace(gram) <= n L^2, 0 <= n <= horizon,
-    moment = sum y x with moment^T (gram + e I)^-1 moment <= sum y^2 <= n R^2 for every e > 0,
+    counts          whole numbers, 0 <= m <= horizon; without such a field m is the horizon
+    semidefinite    no negative eigenvalue
+    bound           ||x|| <= m limit, or x^T (G + e I)^-1 x <= m limit^2 for every e > 0, if it is declared to lie
+    within
+                    a semidefinite G; and nothing below `low`
+    Free, Ragged    as long as the question says, or else no longer than the horizon
 
-and a gradient of n losses at theta has norm at most n L (sup |mu(<x, theta>)| + R). n is the reply's own count where
-it sends one, and the horizon otherwise.
+All of a reply is of the declared kind, type and shape, finite, and symmetric where it should be. Where stages change
+sums on their way, entries may be off by a share r of the largest one that T observations reach (`Distortion`): fields
+of p entries may then exceed their bounds by what that makes of T limit, at most, sqrt(p) r T limit in the Euclidean
+norm.
 
 What this does not do: it bounds what a liar can claim, it does not find lies that keep within these bounds. Statistics
-of private algorithms carry noise, so that for them only kind, shape, finiteness and symmetry are checked.
+of private algorithms carry noise, so that for them only kind, type, shape, finiteness and symmetry are checked.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
+from types import UnionType
 
 import numpy as np
 
-from fedbandits.contract.algorithm import Algorithm, sizes_of
+from fedbandits.contract.algorithm import Algorithm
 from fedbandits.contract.arrays import Array, FloatArray
+from fedbandits.contract.facts import Distortion
 from fedbandits.contract.messages import Message
 from fedbandits.contract.problem import Problem
-from fedbandits.contract.wire import Utterance, Wire, WireError
-from fedbandits.deploy.flower.manners import Form, Newcomer
-from fedbandits.linalg.links import LinkName
+from fedbandits.contract.wire import Free, Ragged, Wire, WireError, WireField
+from fedbandits.deploy.flower.expected_answers import Form, Newcomer
+from fedbandits.deploy.flower.meaning import Meaning
 
 _ALONE = np.zeros(1, dtype=np.int64)
 _SLACK = 1e-6
 """How far, relatively, sums of floating point numbers may be beyond a bound."""
-_CHANCE = 1e-12
-"""With which probability any sub-Gaussian reward of the whole run may exceed the bound that rewards are held to."""
-_LARGEST_MEAN: dict[LinkName, float] = {"logistic": 1.0, "probit": 1.0}
+
+Fields = Mapping[str, WireField]
+Lengths = Mapping[str, int]
+"""By name, sizes that no problem fixes."""
 
 
 class RejectedError(ValueError):
@@ -43,12 +53,11 @@ class Inspector:
     """Reads replies to the requests of one algorithm."""
 
     def __init__(self, algorithm: Algorithm, problem: Problem, wire: Wire) -> None:
-        self._about = algorithm.about
-        self._problem = problem
+        self._private = algorithm.about.private
+        self._horizon = problem.horizon
         self._wire = wire
-        self._sizes = sizes_of(algorithm, problem)
-        self._reward = largest_reward(problem)
-        self._newcomer = Newcomer(algorithm, problem)
+        self._meaning = Meaning(algorithm, problem)
+        self._newcomer = Newcomer(algorithm, problem, wire)
 
     def is_question(self, letter: bytes) -> bool:
         """Whether a server's `letter` is to be answered."""
@@ -56,95 +65,156 @@ class Inspector:
 
     def read(self, content: bytes, letter: bytes) -> tuple[str, dict[str, Array]]:
         """The kind and arrays of a reply to a server's `letter`; raises `RejectedError`."""
-        try:
-            kind, arrays = Wire.decode(content)
-            reply = Message(kind, _ALONE, {name: value[None] for name, value in arrays.items()})
-            self._wire.check(reply, "up")
-        except WireError as error:
-            raise RejectedError(str(error)) from None
+        kind, arrays, reply = self._decoded(content)
         form = self._newcomer.form(letter)
         if form != Form(kind, frozenset(arrays)):
             raise RejectedError(f"the reply is {kind!r} with {sorted(arrays)}, which is no answer to what was asked")
-        metered = self._wire.size(reply, "up").bytes
-        if len(content) != metered:
-            raise RejectedError(f"the reply has {len(content)} bytes, the meter counts {metered} for what it holds")
+        asked_kind, asked = Wire.decode(letter)
+        _check_lengths(
+            open_lengths(self._wire.declared(kind, "up"), arrays),
+            open_lengths(self._wire.declared(asked_kind, "down"), asked),
+            self._horizon,
+        )
         for name, value in arrays.items():
-            if value.dtype != np.float64:
-                raise RejectedError(f"{name!r} is of type {value.dtype}, not float64")
             if not np.isfinite(value).all():
                 raise RejectedError(f"{name!r} is not finite")
         try:
             with np.errstate(all="ignore"):  # numbers may be so large that sums of them are not finite
-                for name in self._symmetric(kind) & arrays.keys():
-                    _check_symmetric(name, arrays[name])
-                if not self._about.private:
-                    self._check_sums(kind, arrays, Wire.decode(letter)[1])
+                self._check_meaning(reply, self._wire.gathered(asked_kind, _ALONE, [asked], "down"))
         except np.linalg.LinAlgError as error:
             raise RejectedError(f"its matrices cannot be decomposed: {error}") from None
         return kind, arrays
 
-    def _check_sums(self, kind: str, arrays: dict[str, Array], asked: dict[str, Array]) -> None:
-        problem = self._problem
-        for name in self._symmetric(kind) & arrays.keys():
-            _check_semidefinite(name, arrays[name])
-        observations = float(problem.horizon)
-        if "count" in arrays:
-            count = float(arrays["count"])
-            if not 0 <= count <= problem.horizon or count != round(count):
-                raise RejectedError(f"'count' is {count:g}; an agent has 0..{problem.horizon} observations")
-            observations = count
-        if "level" in arrays and arrays["level"] < 0:
-            raise RejectedError(f"'level' is {float(arrays['level']):g}, a trigger's level is not negative")
-        if "gram" in arrays:
-            _check_at_most("the trace of 'gram'", np.trace(arrays["gram"]), observations * problem.arm_norm**2)
-        if "moment" in arrays and self._sums_rewards(kind):
-            explained = _explained(arrays["gram"], arrays["moment"])
-            _check_at_most("'moment' in the norm of 'gram'", explained, math.sqrt(observations) * self._reward)
-        if "gradient" in arrays and "theta" in asked:
-            slope = _largest_mean(problem, asked["theta"]) + self._reward
-            bound = observations * problem.arm_norm * slope
-            _check_at_most("the norm of 'gradient'", float(np.linalg.norm(arrays["gradient"])), bound)
+    def free_lengths(self, content: bytes) -> dict[str, int]:
+        """The lengths that all replies of a turn have to agree on."""
+        kind, arrays = Wire.decode(content)
+        return open_lengths(self._wire.declared(kind, "up"), arrays, Free)
 
-    def _symmetric(self, kind: str) -> set[str]:
-        return {item.name for item in self._up(kind).fields if item.symmetric}
+    def _decoded(self, content: bytes) -> tuple[str, dict[str, Array], Message]:
+        """What the bytes say, if they are what the wire makes of a declared message."""
+        try:
+            kind, arrays = Wire.decode(content)
+            reply = self._wire.gathered(kind, _ALONE, [arrays], "up")
+            self._wire.check(reply, "up")
+        except WireError as error:
+            raise RejectedError(str(error)) from None
+        metered = self._wire.size(reply, "up").bytes
+        if len(content) != metered:
+            raise RejectedError(f"the reply has {len(content)} bytes, the meter counts {metered} for what it holds")
+        return kind, arrays, reply
 
-    def _sums_rewards(self, kind: str) -> bool:
-        """Whether the moment is over whole arms; a block's moment has what other blocks explain taken out of it."""
-        shapes = {item.name: item.shape for item in self._up(kind).fields}
-        return [self._sizes.get(str(size), size) for size in shapes["moment"]] == [self._problem.dim]
-
-    def _up(self, kind: str) -> Utterance:
-        return next(item for item in self._about.says if item.kind == kind and item.direction == "up")
-
-
-def largest_reward(problem: Problem) -> float:
-    """R: a bound on the size of all rewards of the federation; infinite where nothing is known.
-
-    `Problem.range` if it is given. Otherwise the largest mean plus what sub-Gaussian noise exceeds in any of the
-    n T rewards with a probability of 10^-12 at most.
-    """
-    if problem.range is not None:
-        return max(abs(problem.range[0]), abs(problem.range[1]))
-    if problem.moment is not None:
-        return math.inf
-    rewards = problem.agents * problem.horizon
-    return _largest_mean(problem, None) + problem.noise * math.sqrt(2 * math.log(2 * rewards / _CHANCE))
+    def _check_meaning(self, reply: Message, request: Message) -> None:
+        """Whether honest observations add up to what the algorithm will make of `reply`."""
+        fields = self._meaning.fields(reply.kind, "up")
+        arrays = self._meaning.arrays(reply, "up")
+        for name, value in arrays.items():
+            if fields[name].symmetric:
+                _check_symmetric(name, value)
+        if self._private:
+            return
+        for name, value in arrays.items():
+            if fields[name].semidefinite:
+                _check_semidefinite(name, value)
+        honest = _Honesty(self._meaning.problem, fields, arrays, self._meaning.arrays(request, "down"))
+        for name in arrays:
+            honest.check(name)
 
 
-def _largest_mean(problem: Problem, theta: FloatArray | None) -> float:
-    """The largest |mu(<theta, x>)|; None stands for any theta within its bound."""
-    if problem.link in _LARGEST_MEAN:
-        return _LARGEST_MEAN[problem.link]
-    norm = problem.bound if theta is None else float(np.linalg.norm(theta))
-    reach = norm * problem.arm_norm
-    if problem.link == "identity":
-        return reach
-    return math.exp(min(reach, 700.0))  # exp(700) is as good as no bound, and still a number
+class _Honesty:
+    """What honest observations reach in a reply: `arrays` with their declared `fields`, to a question that `asked`."""
+
+    def __init__(
+        self, problem: Problem, fields: Fields, arrays: Mapping[str, Array], asked: Mapping[str, Array]
+    ) -> None:
+        self._problem = problem
+        self._fields = fields
+        self._arrays = arrays
+        self._asked = asked
+        self._off = problem.get(Distortion, Distortion()).relative
+        """By what share of the largest one entries may be off."""
+        self._observations = self._counted()
+
+    def check(self, name: str) -> None:
+        """Raise `RejectedError` if a field is beyond what is declared of it."""
+        field, value = self._fields[name], self._arrays[name]
+        bound = field.bound
+        if bound is None:
+            return
+        if value.size and value.min() < bound.low:
+            raise RejectedError(f"{name!r} is {value.min():g}, and never below {bound.low:g}")
+        limit = bound.limit(self._problem, self._asked)
+        if math.isinf(limit):
+            return
+        times = self._observations if bound.per_observation else 1.0
+        most = self._problem.horizon if bound.per_observation else 1.0
+        if bound.within is not None and bound.within in self._arrays:
+            self._check_within(name, bound.within, times, most, limit)
+        elif field.semidefinite:
+            # the trace of a matrix that is off by D in the Frobenius norm is off by sqrt(d) D
+            beyond = len(value) ** 1.5 * self._off * most * limit
+            _check_at_most(f"the trace of {name!r}", float(np.trace(value)), times * limit + beyond)
+        else:
+            beyond = math.sqrt(value.size) * self._off * most * limit
+            _check_at_most(f"the norm of {name!r}", float(np.linalg.norm(value)), times * limit + beyond)
+
+    def _check_within(self, name: str, matrix: str, times: float, most: float, limit: float) -> None:
+        """x^T (G + e I)^-1 x <= m limit^2, with e at least what G may be off by, if it is.
+
+        x is then off by at most sqrt(e) limit sqrt(r T), e being d r T L^2, which adds limit sqrt(r T) to the norm.
+        """
+        square = self._arrays[matrix]
+        bound = self._fields[matrix].bound
+        largest = math.inf if bound is None else bound.limit(self._problem, self._asked)
+        off = 0.0 if self._off == 0 else len(square) * self._off * most * largest
+        if math.isinf(off):
+            return
+        explained = _explained(square, self._arrays[name], off)
+        reached = (math.sqrt(times) + math.sqrt(self._off * most)) * limit
+        _check_at_most(f"{name!r} in the norm of {matrix!r}", explained, reached)
+
+    def _counted(self) -> float:
+        """m, as the reply counts itself; the horizon if it does not, or if its counts may be off."""
+        horizon = self._problem.horizon
+        counted = [name for name in self._arrays if self._fields[name].counts]
+        for name in counted:
+            value = np.asarray(self._arrays[name], dtype=np.float64)
+            if self._off > 0 and value.ndim:
+                return float(horizon)
+            whole = bool((value >= 0).all() and (value == np.round(value)).all())
+            if not whole or value.sum() > horizon:
+                raise RejectedError(f"{name!r} is {_shown(value)}; an agent has 0..{horizon} observations")
+        return float(np.sum(self._arrays[counted[0]])) if counted else float(horizon)
+
+
+def open_lengths(
+    fields: Fields, arrays: Mapping[str, Array], kinds: type | UnionType = Free | Ragged
+) -> dict[str, int]:
+    """How long one agent's share of a message is where neither problem nor algorithm fixes that."""
+    return {
+        size.name: length
+        for name, value in arrays.items()
+        for size, length in zip(fields[name].shape, value.shape, strict=True)
+        if isinstance(size, kinds) and not isinstance(size, str | int)
+    }
+
+
+def _check_lengths(held: Lengths, asked: Lengths, horizon: int) -> None:
+    for name, length in held.items():
+        if name in asked and length != asked[name]:
+            raise RejectedError(f"{name} is {length}, and {asked[name]} in the question")
+        if name not in asked and length > horizon:
+            raise RejectedError(f"{name} is {length}; an agent has 0..{horizon} observations")
+
+
+def _shown(value: FloatArray) -> str:
+    return (
+        f"{value:g}"
+        if value.ndim == 0
+        else f"{value.min(initial=0):g}..{value.max(initial=0):g}, {value.sum():g} in all"
+    )
 
 
 def _check_symmetric(name: str, square: FloatArray) -> None:
-    if square.ndim != 2:
-        return
     gap = np.abs(square - square.T).max(initial=0.0)
     if not gap <= _SLACK * np.abs(square).max(initial=0.0):
         raise RejectedError(f"{name!r} is not symmetric: entries differ by {gap:g}")
@@ -152,7 +222,7 @@ def _check_symmetric(name: str, square: FloatArray) -> None:
 
 def _check_semidefinite(name: str, square: FloatArray) -> None:
     values = np.linalg.eigvalsh(square)
-    if not values[0] >= -_SLACK * max(values[-1], 0.0):
+    if len(values) and not values[0] >= -_SLACK * max(values[-1], 0.0):
         raise RejectedError(f"{name!r} is not positive semidefinite: its smallest eigenvalue is {values[0]:g}")
 
 
@@ -161,7 +231,7 @@ def _check_at_most(what: str, value: float, bound: float) -> None:
         raise RejectedError(f"{what} is {value:g}, honest observations reach {bound:g}")
 
 
-def _explained(gram: FloatArray, moment: FloatArray) -> float:
-    """sqrt(moment^T (gram + e I)^-1 moment), with e as small as rounding errors allow."""
-    ridge = _SLACK * max(float(np.trace(gram)), _SLACK)
-    return math.sqrt(max(float(moment @ np.linalg.solve(gram + ridge * np.eye(len(gram)), moment)), 0.0))
+def _explained(gram: FloatArray, moment: FloatArray, off: float) -> float:
+    """sqrt(x^T (G + e I)^-1 x), with e as small as rounding errors, and what G is `off` by, allow."""
+    ridge = _SLACK * max(float(np.trace(gram)), _SLACK) + off
+    return math.sqrt(max(float(np.sum(moment * np.linalg.solve(gram + ridge * np.eye(len(gram)), moment))), 0.0))

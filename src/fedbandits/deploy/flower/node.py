@@ -34,7 +34,7 @@ from flwr.supernode.cli.flower_supernode import flower_supernode
 from flwr.supernode.runtime.run_clientapp import pull_task_input, push_message, push_task_output
 
 from fedbandits.deploy.flower.client_app import app
-from fedbandits.deploy.flower.haste import RefusedError, hasten_node, hasten_objects, hasten_return
+from fedbandits.deploy.flower.timing import NodeRefusedError, hasten_node, hasten_objects, hasten_return
 
 log = logging.getLogger(__name__)
 _SUPPORTED = "1.41."
@@ -57,7 +57,7 @@ def main() -> None:
     sys.argv = ["flower-supernode", "--isolation", "process", "--port", str(own.port), *rest]
     try:
         flower_supernode()
-    except RefusedError:
+    except NodeRefusedError:
         if own.attempt >= _ATTEMPTS:
             sys.exit("refused for good: register the node's public key at the SuperLink")
         log.warning("refused: the key is not registered, or the node is taken for online still; trying again")

@@ -22,7 +22,7 @@ from fedbandits.deploy.flower.carrier import Patience
 from fedbandits.deploy.flower.coordinator import Coordinator
 from fedbandits.deploy.flower.desk import fingerprint
 from fedbandits.deploy.flower.grid import FlowerPost
-from fedbandits.deploy.flower.haste import hasten_objects
+from fedbandits.deploy.flower.timing import hasten_objects
 from fedbandits.deploy.settings import stored
 
 log = logging.getLogger(__name__)

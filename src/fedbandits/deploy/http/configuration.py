@@ -1,4 +1,4 @@
-"""The file `agent.toml`: what the agent is made with, and the limits of the service."""
+"""The file `agent.toml`: what the agent is made with, what it knows, and the limits of the service."""
 
 from __future__ import annotations
 
@@ -13,9 +13,13 @@ from typing import Annotated, Any, TypeVar
 from pydantic import ConfigDict, Field, ValidationError
 from pydantic.dataclasses import dataclass
 
-from fedbandits.algorithms import ALGORITHMS
-from fedbandits.contract.catalogue import ConfigError, build, explain, hint
+from fedbandits.contract.algorithm import Algorithm
+from fedbandits.contract.catalogue import ConfigError, explain, hint
+from fedbandits.contract.facts import Fact
 from fedbandits.deploy.agent import Agent
+from fedbandits.deploy.algorithm_description import algorithm_from_plain
+from fedbandits.deploy.former_settings import in_toml
+from fedbandits.deploy.known_facts import read_facts
 from fedbandits.deploy.settings import Settings
 
 _AtLeastOne = Annotated[int, Field(ge=1)]
@@ -83,21 +87,29 @@ def load_configuration(path: str | PathLike[str]) -> Configuration:
 
 
 def configuration(content: Mapping[str, Any]) -> Configuration:
-    """The configuration that a table of tables [agent] and [service] spells.
+    """The configuration that a table of tables [agent], [facts] and [service] spells.
 
     >>> content = {"agent": {"dim": 3, "algorithm": {"name": "dislinucb", "threshold": 2.0}, "timeout": 5}}
-    >>> found = configuration(content)
+    >>> found = configuration(content | {"facts": {"noise": 0.5, "range": [0, 1]}})
     >>> found.settings["algorithm"].threshold, found.settings["dim"], found.opening.timeout
     (2.0, 3, 5.0)
+    >>> found.settings["facts"]
+    (Noise(sigma=0.5), Range(low=0.0, high=1.0))
     """
-    _check_names("the file", content, ("agent", "service"))
-    agent, service = (_table(content, name) for name in ("agent", "service"))
+    _check_names("the file", content, ("agent", "facts", "service"))
+    agent, facts, service = (_table(content, name) for name in ("agent", "facts", "service"))
     of_settings, of_opening, of_limits = (_names(kind) for kind in (Settings, Opening, Limits))
+    of_settings.remove("facts")
+    for name, told in agent.items():
+        if advice := in_toml(name, told):
+            raise ConfigError(f"[agent] {advice}")
     _check_names("[agent]", agent, of_settings + of_opening)
     _check_names("[service]", service, of_limits)
     settings = {name: agent[name] for name in of_settings if name in agent}
     if "algorithm" in settings:
         settings["algorithm"] = _algorithm(settings["algorithm"])
+    if facts:
+        settings["facts"] = _facts(facts)
     opening = {name: agent[name] for name in of_opening if name in agent}
     return Configuration(
         settings=settings, opening=_made(Opening, opening, "[agent]"), limits=_made(Limits, service, "[service]")
@@ -121,16 +133,18 @@ def _check_names(where: str, given: Iterable[str], known: list[str] | tuple[str,
             raise ConfigError(f"{where} has no {name!r}; {hint(name, known)}")
 
 
-def _algorithm(given: Any) -> Any:
-    """The algorithm of a name, or of a table of its name and parameters."""
-    table = {"name": given} if isinstance(given, str) else given
-    if not isinstance(table, dict) or not isinstance(table.get("name"), str):
-        raise ConfigError('[agent] algorithm must be a name, or a table [agent.algorithm] with name = "..."')
-    parameters = {key: value for key, value in table.items() if key != "name"}
+def _algorithm(given: Any) -> Algorithm:
     try:
-        return build(ALGORITHMS, table["name"], parameters, "algorithm")
+        return algorithm_from_plain(given)
     except ConfigError as error:
         raise ConfigError(f"[agent.algorithm] {error}") from None
+
+
+def _facts(given: Mapping[str, Any]) -> tuple[Fact, ...]:
+    try:
+        return read_facts(given)
+    except ConfigError as error:
+        raise ConfigError(f"[facts] {error}") from None
 
 
 def _made(kind: type[T], given: Mapping[str, Any], where: str) -> T:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Discriminator, Field, Strict, Tag
 
+from fedbandits.contract.facts import Range
 from fedbandits.deploy.http.refusals import RefusedError
 
 if TYPE_CHECKING:
@@ -176,9 +177,10 @@ def describe_sizes(schemas: dict[str, Any], settings: Settings, limits: Limits) 
         arms |= {"minProperties": least, "maxProperties": most} if by_name else {"minItems": least, "maxItems": most}
     value = schemas["Reward"]["properties"]["value"]
     value |= {"minimum": -limits.largest_number, "maximum": limits.largest_number}
-    if settings.range is not None:
+    within = settings.problem.get(Range)
+    if within is not None:
         # not as minimum and maximum: a reward outside is refused on its own, not the request that it is part of
-        value["description"] = "The reward, between {:g} and {:g}.".format(*settings.range)
+        value["description"] = f"The reward, between {within.low:g} and {within.high:g}."
     schemas["Rewards"]["properties"]["rewards"]["maxItems"] = limits.most_rewards
 
 

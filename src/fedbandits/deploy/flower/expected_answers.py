@@ -1,4 +1,4 @@
-"""What follows, for a post that loses letters, from what an algorithm declares to say.
+"""Which answers a server expects, and what becomes of those that come late; from what an algorithm declares to say.
 
 Over a real network nobody can know whether a letter that was not answered has been read. Two rules keep a federation
 consistent all the same, whatever the algorithm:
@@ -16,27 +16,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import cast
 
 import numpy as np
 
 from fedbandits.contract.algorithm import Algorithm
-from fedbandits.contract.messages import Message
-from fedbandits.contract.population import Agents
 from fedbandits.contract.problem import Problem
 from fedbandits.contract.streams import Streams
 from fedbandits.contract.wire import Utterance, Wire
 
-_HANDED_OVER = "gram"
-
 
 def hand_overs(says: Iterable[Utterance]) -> frozenset[str]:
-    """The kinds of replies after which the agent counts what it sent as handed over: those with statistics."""
-    return frozenset(
-        utterance.kind
-        for utterance in says
-        if utterance.direction == "up" and any(item.name == _HANDED_OVER for item in utterance.fields)
-    )
+    """The kinds of replies after which the agent counts what it sent as handed over: those with increments."""
+    return frozenset(utterance.kind for utterance in says if utterance.direction == "up" and utterance.hands_over)
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,8 +41,9 @@ class Form:
 class Newcomer:
     """An agent that has seen nothing, kept by the server to know what an honest answer to a letter looks like."""
 
-    def __init__(self, algorithm: Algorithm, problem: Problem) -> None:
-        self._agents = cast(Agents, algorithm.agents(problem, 1, Streams(np.random.SeedSequence(0), 1)))
+    def __init__(self, algorithm: Algorithm, problem: Problem, wire: Wire) -> None:
+        self._agents = algorithm.agents(problem, 1, Streams(np.random.SeedSequence(0), 1))
+        self._wire = wire
         self._forms: dict[Form, Form | None] = {}
 
     def form(self, letter: bytes) -> Form | None:
@@ -61,6 +53,6 @@ class Newcomer:
         if key not in self._forms:
             alone = np.zeros(1, dtype=np.int64)
             with np.errstate(all="ignore"):
-                reply = self._agents.answer(Message(kind, alone, {name: value[None] for name, value in arrays.items()}))
+                reply = self._agents.answer(self._wire.gathered(kind, alone, [arrays], "down"))
             self._forms[key] = None if reply is None else Form(reply.kind, frozenset(reply.arrays))
         return self._forms[key]

@@ -21,7 +21,7 @@ _REFUSED = "[code: 2004]"
 """How Flower says that a node is not let in."""
 
 
-class RefusedError(Exception):
+class NodeRefusedError(Exception):
     """The SuperLink does not let the node in: its key is not registered, or it is still taken for online."""
 
 
@@ -49,14 +49,14 @@ def hasten_return() -> None:
     """Let a node that was killed come back sooner (Flower: after 60 s), and tell when it is too soon.
 
     A SuperLink refuses a node that it takes for online, which it does until two heartbeats were missed. Heartbeats are
-    sent as often as it accepts them, and a refusal raises `RefusedError` instead of ending the process.
+    sent as often as it accepts them, and a refusal raises `NodeRefusedError` instead of ending the process.
     """
     for module in (heartbeat, fleet_http_connection):
         vars(module)["HEARTBEAT_DEFAULT_INTERVAL"] = HEARTBEAT_MIN_INTERVAL
 
     def leave(code: int, message: str | None = None, *rest: Any, **others: Any) -> NoReturn:
         if message is not None and _REFUSED in message:
-            raise RefusedError(message)
+            raise NodeRefusedError(message)
         flwr_exit(code, message, *rest, **others)
 
     vars(fleet_http_connection)["flwr_exit"] = leave

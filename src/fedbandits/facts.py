@@ -1,0 +1,27 @@
+"""Facts: what may be known of a problem beforehand, as in `Agent.open(..., facts=[Noise(0.5), Range(0, 1)])`."""
+
+from fedbandits.contract.facts import (
+    Contamination,
+    Fact,
+    Link,
+    Moment,
+    Noise,
+    Norms,
+    Place,
+    Range,
+    Shared,
+    Truth,
+)
+
+__all__ = [
+    "Contamination",
+    "Fact",
+    "Link",
+    "Moment",
+    "Noise",
+    "Norms",
+    "Place",
+    "Range",
+    "Shared",
+    "Truth",
+]
