@@ -28,14 +28,15 @@ def explain(name: str, error: ValidationError) -> str:
     inputs: dict[str, str] = {}
     for problem in error.errors(include_url=False):
         place = ".".join(str(part) for part in problem["loc"] if not _ALTERNATIVE.match(str(part)))
-        shown = repr(problem.get("input"))
-        inputs[place] = shown if len(shown) <= 60 else shown[:57] + "..."
+        if problem["type"] != "missing":  # whose input is everything else
+            shown = repr(problem.get("input"))
+            inputs[place] = shown if len(shown) <= 60 else shown[:57] + "..."
         complaints.setdefault(place, []).append(_in_words(problem["msg"]))
     lines = []
     for place, messages in complaints.items():
         message = " or ".join([messages[0], *(other.removeprefix("must be ") for other in messages[1:])])
         where = f"{name}: {place}" if place else name
-        lines.append(f"{where}: {message}" + (f" (got {inputs[place]})" if place else ""))
+        lines.append(f"{where}: {message}" + (f" (got {inputs[place]})" if place and place in inputs else ""))
     return "\n".join(lines)
 
 

@@ -20,5 +20,5 @@ class Moment(Fact):
     name: ClassVar[str] = "moment"
 
     order: Annotated[float, Field(gt=1, le=2)]
-    raw: Annotated[float, Field(ge=0)]
-    central: Annotated[float, Field(ge=0)]
+    raw: Annotated[float, Field(ge=0, allow_inf_nan=False)]
+    central: Annotated[float, Field(ge=0, allow_inf_nan=False)]
