@@ -11,6 +11,7 @@ from typer.testing import CliRunner
 import fedbandits
 from conformance.gossip import GossipLinUCB
 from fedbandits.algorithms import ALGORITHMS
+from fedbandits.channel import STAGES
 from fedbandits.cli import app
 from fedbandits.environments import ENVIRONMENTS
 from fedbandits.experiments import shipped_experiments
@@ -70,6 +71,7 @@ def test_list_as_json() -> None:
     listed = json.loads(out)
     assert code == 0
     assert [entry["name"] for entry in listed["algorithms"]] == list(ALGORITHMS)
+    assert [entry["name"] for entry in listed["stages"]] == list(STAGES)
     assert [entry["name"] for entry in listed["environments"]] == list(ENVIRONMENTS)
     assert [entry["name"] for entry in listed["networks"]] == list(NETWORKS)
     assert [entry["name"] for entry in listed["experiments"]] == list(shipped_experiments())
@@ -163,8 +165,11 @@ def test_report_writes_where_it_is_told(compared: tuple[Path, dict], tmp_path: P
         (["compare", "-a", "dislinucb:ridge=-1"], "ridge"),
         (["compare", "-a", "dislinucb:ridge"], "KEY=VALUE"),
         (["compare", "-a", "dislinucb:ridge=1,ridge=2"], "twice"),
-        (["compare", "-a", "=dislinucb"], "a name is missing"),
-        (["compare", "-a", "random", "-a", "random"], "-a other=random"),
+        (["compare", "-a", "=dislinucb"], "a label is missing"),
+        (["compare", "-a", "low="], "a name is missing"),
+        (["compare", "-a", "my_module:Mine"], "there is no module 'my_module'"),
+        (["compare", "-a", "dislinucb|quantize"], "did you mean 'quantise'?"),
+        (["compare", "-a", "random", "-a", "random"], "LABEL=NAME:"),
         (["compare", "-a", "random", "-e", "linear:clients=2.5"], "clients"),
         (["compare", "-a", "random", "-e", "liner"], "did you mean 'linear'?"),
         (["compare", "-a", "random", "--horizon", "0"], "--horizon: must be at least 1"),
@@ -179,9 +184,11 @@ def test_report_writes_where_it_is_told(compared: tuple[Path, dict], tmp_path: P
         (["compare", "-a", "random", "-n", "rinq"], "unknown network 'rinq'; did you mean 'ring'?"),
         (["compare", "-a", "random", "-n", "ring:p=1"], "ring has no parameter 'p'"),
         (["compare", "-a", "random", "-n", "ring:ttl=-1"], "ttl: must be"),
-        (["compare", "-a", "random", "-n", "ring:ttl"], "-n 'ring:ttl': 'ttl' is not KEY=VALUE"),
-        (["list", "colours"], "algorithms, environments, networks, experiments"),
+        (["compare", "-a", "random", "-n", "ring:ttl"], "'ring:ttl': 'ttl' is not KEY=VALUE"),
+        (["compare", "-a", "dislinucb", "-n", "ring"], "dislinucb"),
+        (["list", "colours"], "algorithms, stages, environments, networks, experiments"),
         (["list", "networks", "nowhere"], "among the networks; known are: "),
+        (["list", "dislinucb"], "fedbandits list algorithms dislinucb"),
         (["list", "algorithms", "nobody"], "known are: random"),
         (["list", "algorithms", "dislinuc"], "did you mean 'dislinucb'?"),
         (["compare"], "Example: fedbandits compare -a "),
@@ -220,7 +227,7 @@ def test_list_networks() -> None:
 
 
 def test_compare_on_a_network_and_again_by_its_own_words(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(ALGORITHMS, "sample-gossip", GossipLinUCB)
+    monkeypatch.setitem(ALGORITHMS._own, "sample-gossip", GossipLinUCB)
     words = ["compare", "-a", "sample-gossip", "-a", "random", "-e", "linear:clients=6,dim=2,arms=3", "-T", "20"]
     words += ["--seeds", "2", "--jobs", "1", "--json"]
     code, out, _ = invoke(*words, "-n", "erdos-renyi:p=0.5,ttl=2", "--out", str(tmp_path / "out"))

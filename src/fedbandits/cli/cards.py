@@ -13,7 +13,8 @@ from rich.table import Table
 from rich.text import Text
 
 from fedbandits.algorithms import ALGORITHMS
-from fedbandits.contract.catalogue import ConfigError, hint
+from fedbandits.channel import STAGES
+from fedbandits.contract.catalogue import ConfigError, Registry, hint
 from fedbandits.contract.description import plain
 from fedbandits.environments import ENVIRONMENTS
 from fedbandits.experiments import load_experiment, shipped_experiments
@@ -26,7 +27,9 @@ if TYPE_CHECKING:
 def entries(kind: Kind) -> list[dict[str, Any]]:
     """All entries of one kind, parameters with their defaults included."""
     listing, describe = _KINDS[kind]
-    return [describe(name, found) for name, found in listing().items()]
+    registry = listing()
+    found = registry.importable() if isinstance(registry, Registry) else registry
+    return [describe(name, each) for name, each in found.items()]
 
 
 def entry(kind: Kind, name: str) -> dict[str, Any]:
@@ -80,15 +83,12 @@ def _algorithm(name: str, kind: type[Any]) -> dict[str, Any]:
 
 
 def _environment(name: str, kind: type[Any]) -> dict[str, Any]:
-    return {"name": name, "family": kind.about.family} | _described(kind)
+    return {"name": name, "family": kind.about.family} | _other(name, kind)
 
 
-def _network(name: str, kind: type[Any]) -> dict[str, Any]:
-    return {"name": name} | _described(kind)
-
-
-def _described(kind: type[Any]) -> dict[str, Any]:
-    return {"summary": kind.about.summary, "source": kind.about.source, "parameters": _parameters(kind)}
+def _other(name: str, kind: type[Any]) -> dict[str, Any]:
+    about = kind.about
+    return {"name": name, "summary": about.summary, "source": about.source, "parameters": _parameters(kind)}
 
 
 def _experiment(name: str, path: Path) -> dict[str, Any]:
@@ -104,8 +104,9 @@ def _experiment(name: str, path: Path) -> dict[str, Any]:
 
 _KINDS: dict[str, tuple[Callable[[], Mapping[str, Any]], Callable[[str, Any], dict[str, Any]]]] = {
     "algorithms": (lambda: ALGORITHMS, _algorithm),
+    "stages": (lambda: STAGES, _other),
     "environments": (lambda: ENVIRONMENTS, _environment),
-    "networks": (lambda: NETWORKS, _network),
+    "networks": (lambda: NETWORKS, _other),
     "experiments": (shipped_experiments, _experiment),
 }
 """What there is of each kind, by name, and how an entry is told."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, get_args
 
 import typer
 from rich.text import Text
@@ -12,8 +12,8 @@ from fedbandits.cli.options import AsJson
 NAME = "list"
 EXAMPLE = "Example: [bold]fedbandits list algorithms dislinucb[/bold], or [bold]fedbandits list --json[/bold]"
 
-Kind = Literal["algorithms", "environments", "networks", "experiments"]
-KINDS: tuple[Kind, ...] = ("algorithms", "environments", "networks", "experiments")
+Kind = Literal["algorithms", "stages", "environments", "networks", "experiments"]
+KINDS: tuple[Kind, ...] = get_args(Kind)
 
 
 def command(
@@ -34,7 +34,9 @@ def command(
 
     chosen = [kind for kind in KINDS if what in (None, kind)]
     if not chosen:
-        raise ConfigError(f"list: there are no {what!r}; choose one of {', '.join(KINDS)}")
+        meant = [kind for kind in KINDS if any(each["name"] == what for each in entries(kind))]
+        fix = f"`fedbandits list {meant[0]} {what}` shows it" if meant else f"choose one of {', '.join(KINDS)}"
+        raise ConfigError(f"list: there are no {what!r}; {fix}")
     if name is not None:
         found: dict[str, list[dict[str, Any]]] = {kind: [entry(kind, name)] for kind in chosen}
     else:

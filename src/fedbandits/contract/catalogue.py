@@ -156,6 +156,10 @@ class Registry(Mapping[str, type[T]], Generic[T]):
                 raise ConfigError(
                     f"{self.what} {address!r}: {module_name} needs {error.name}, which is missing"
                 ) from error
+            if module_name in self:
+                raise ConfigError(
+                    f"{self.what} {address!r}: {path!r} is not KEY=VALUE; write {module_name}:KEY=VALUE,KEY=VALUE"
+                ) from None
             raise ConfigError(
                 f"{self.what} {address!r}: there is no module {module_name!r}, neither installed nor in the current "
                 "directory; write MODULE:CLASS"
