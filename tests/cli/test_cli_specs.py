@@ -1,11 +1,9 @@
-import math
-
 import pytest
 
 from fedbandits.algorithms import ALGORITHMS
-from fedbandits.cli.specs import built, literal, parse
 from fedbandits.contract.description import describe
 from fedbandits.report.command import spec
+from fedbandits.simulation.arguments import algorithms_of
 
 
 @pytest.mark.parametrize(
@@ -19,18 +17,13 @@ from fedbandits.report.command import spec
     ],
 )
 def test_specs_survive_a_round_trip(text: str) -> None:
-    parsed = parse(text, "-a")
-    algorithm = built(ALGORITHMS, parsed, "algorithm")
-    written = spec(describe(algorithm), ALGORITHMS, parsed.label)
+    [(label, algorithm)] = algorithms_of(text, "-a").items()
+    written = spec(describe(algorithm), ALGORITHMS, label)
     assert written == text
-    assert built(ALGORITHMS, parse(written, "-a"), "algorithm") == algorithm
+    assert algorithms_of(written, "-a") == {label: algorithm}
 
 
-def test_values_take_the_type_they_spell() -> None:
-    assert (literal("7"), literal("7.5"), literal("none"), literal("theory")) == (7, 7.5, None, "theory")
-    assert literal("inf") == math.inf
-    assert isinstance(literal("7"), int)
-
-
-def test_a_label_may_hold_anything_but_a_colon() -> None:
-    assert parse("my label=dislinucb:threshold=2", "-a").label == "my label"
+def test_labels_made_up_for_namesakes_survive_a_round_trip() -> None:
+    named = algorithms_of(["dislinucb:threshold=1", "dislinucb:threshold=2,width=0.5"], "-a")
+    written = [spec(describe(algorithm), ALGORITHMS, label) for label, algorithm in named.items()]
+    assert algorithms_of(written, "-a") == named

@@ -5,7 +5,8 @@ import pytest
 import fedbandits as fb
 from fedbandits.contract.description import describe
 from fedbandits.findings.results import Results
-from fedbandits.studies.compare import Case, Study, comparison, run_study
+from fedbandits.studies.compare import comparison
+from fedbandits.studies.study import Case, Study, run_study
 
 ENVIRONMENT = fb.environments.Linear(clients=4, dim=3, arms=5)
 

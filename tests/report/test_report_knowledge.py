@@ -17,7 +17,8 @@ from fedbandits.report import page
 from fedbandits.report.knowledge import knowledge
 from fedbandits.report.networks import LEADER, MOST_LINKS, MOST_NODES, knowledge_picture, network_picture
 from fedbandits.report.scale import Scale
-from fedbandits.studies.compare import Case, Study, comparison, run_study
+from fedbandits.studies.compare import comparison
+from fedbandits.studies.study import Case, Study, run_study
 
 ENV = fb.environments.Linear(clients=4, dim=2, arms=3)
 STAR = nx.star_graph(3)

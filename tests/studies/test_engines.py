@@ -16,11 +16,11 @@ import fedbandits as fb
 from fedbandits.algorithms import Random
 from fedbandits.algorithms.random import RandomAgents
 from fedbandits.graphs.network import Given
-from fedbandits.studies.compare import run_tasks
 from fedbandits.studies.engines.failures import TaskError
 from fedbandits.studies.engines.processes import Processes
 from fedbandits.studies.engines.this_process import ThisProcess
 from fedbandits.studies.engines.warmup import conditions_of, on_few_clients
+from fedbandits.studies.study import run_tasks
 from fedbandits.studies.tasks import Task
 
 ENV = fb.environments.Linear(clients=2, dim=3, arms=4)
@@ -40,7 +40,7 @@ class Special:
     def agents(self, problem, n, rng):
         return SpecialAgents(self.deed, problem, n, rng)
 
-    def server(self, problem, n):
+    def server(self, problem, n, rng):
         return None
 
 

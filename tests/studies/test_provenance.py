@@ -5,6 +5,8 @@ from __future__ import annotations
 import importlib
 import subprocess
 import sys
+import threading
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -104,10 +106,31 @@ def test_a_graph_in_a_file_counts_as_source(tmp_path):
 
 
 def test_code_that_cannot_be_read_is_never_the_same_in_another_process(monkeypatch):
-    typed = type("Typed", (fb.algorithms.DisLinUCB,), {"__module__": "typed_at_a_prompt"})()
-    here = digest_of_code(typed)
-    assert digest_of_code(typed) == here
+    def typed(**held: object) -> object:
+        return type("Typed", (fb.algorithms.DisLinUCB,), {"__module__": "typed_at_a_prompt", **held})()
+
+    known, locked = typed(rate=1), typed(rate=threading.Lock())
+    before = digest_of_code(known), digest_of_code(locked)
+    assert (digest_of_code(known), digest_of_code(locked)) == before
+    assert digest_of_code(typed(rate=1)) == before[0] != digest_of_code(typed(rate=2))
     monkeypatch.setattr(provenance, "_UNKNOWN", "that of another process")
-    _read.cache_clear()
-    assert digest_of_code(typed) != here
-    _read.cache_clear()
+    assert digest_of_code(known) == before[0]
+    assert digest_of_code(locked) != before[1]
+
+
+def test_what_a_thing_is_made_of_counts(tmp_path, monkeypatch):
+    @dataclass(frozen=True)
+    class Around:
+        inner: object
+
+    dis, central = fb.algorithms.DisLinUCB(), fb.algorithms.CentralLinUCB()
+    assert digest_of_code(Around(dis)) != digest_of_code(Around(central))
+    assert digest_of_code(Around((dis,))) != digest_of_code(Around((central,)))
+    assert digest_of_code(type(dis)) == digest_of_code(dis)
+
+
+def test_who_can_be_chosen_does_not_count():
+    """A change of one algorithm would otherwise make the results of all of them old."""
+    assert "fedbandits.simulation.arguments" in _read("fedbandits.simulation.loop")[1]
+    followed = provenance._is_followed("fedbandits.simulation.arguments", frozenset(), frozenset())
+    assert not followed

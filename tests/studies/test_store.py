@@ -10,11 +10,13 @@ import pyarrow.parquet as pq
 import pytest
 
 import fedbandits as fb
+from conformance.gossip import GossipLinUCB
 from fedbandits.contract.catalogue import ConfigError
 from fedbandits.contract.description import describe, plain
 from fedbandits.findings.records import read_record
 from fedbandits.findings.results import Results
 from fedbandits.graphs.network import Given
+from fedbandits.simulation.options import RunOptions
 from fedbandits.studies.store import Store
 from fedbandits.studies.tasks import Task, fingerprint
 
@@ -131,13 +133,27 @@ def test_fingerprint_depends_on_everything_that_matters_and_nothing_else():
         {"horizon": 6},
         {"seed": 1},
         {"points": None},
-        {"network": Given.of(nx.path_graph(3))},
-        {"theory": True},
+        {"options": RunOptions(network=Given.of(nx.path_graph(3)))},
+        {"options": RunOptions(theory=True)},
+        {"options": RunOptions(coverage=True)},
+        {"options": RunOptions(wire=fb.Wire(packed=True))},
     ):
         assert fingerprint(Task(**{**base, **change})) != same
 
 
-def test_fingerprint_without_a_network_is_what_it_was_before_there_were_any():
+NETWORK = Given.of(nx.path_graph(3), ttl=2)
+
+
+@pytest.mark.parametrize(
+    ("options", "more"),
+    [
+        (RunOptions(), {}),
+        (RunOptions(network=NETWORK), {"network": describe(NETWORK)}),
+        (RunOptions(theory=True, coverage=True), {"theory": True, "coverage": True}),
+        (RunOptions(wire=fb.Wire()), {}),
+    ],
+)
+def test_fingerprints_are_what_they_were_before_there_were_options(options, more):
     basis = {
         "version": fb.__version__,
         "algorithm": describe(ALGORITHMS["dis"]),
@@ -147,8 +163,8 @@ def test_fingerprint_without_a_network_is_what_it_was_before_there_were_any():
         "points": 200,
         "coverage": False,
     }
-    expected = hashlib.sha256(json.dumps(basis, sort_keys=True).encode()).hexdigest()
-    assert fingerprint(Task("a", ALGORITHMS["dis"], ENV, 5, 0)) == expected
+    expected = hashlib.sha256(json.dumps(basis | more, sort_keys=True).encode()).hexdigest()
+    assert fingerprint(Task("a", ALGORITHMS["dis"], ENV, 5, 0, options=options)) == expected
 
 
 @pytest.mark.parametrize(
@@ -156,12 +172,16 @@ def test_fingerprint_without_a_network_is_what_it_was_before_there_were_any():
 )
 def test_other_networks_have_other_fingerprints_and_directories(tmp_path, other):
     path = Given.of(nx.path_graph(3))
-    task = {"label": "a", "algorithm": ALGORITHMS["dis"], "environment": ENV, "horizon": 5, "seed": 0}
-    assert fingerprint(Task(**task, network=path)) == fingerprint(Task(**task, network=Given.of(nx.path_graph(3))))
-    assert fingerprint(Task(**task, network=path)) != fingerprint(Task(**task, network=other))
-    run(tmp_path / "out", seeds=1, network=path)
+    algorithms = {"gossip": GossipLinUCB(), **ALGORITHMS}
+
+    def known(network):
+        return fingerprint(Task("a", ALGORITHMS["dis"], ENV, 5, 0, options=RunOptions(network=network)))
+
+    assert known(path) == known(Given.of(nx.path_graph(3)))
+    assert known(path) != known(other)
+    run(tmp_path / "out", algorithms, seeds=1, network=path)
     with pytest.raises(ConfigError, match=r"network\.(edges|ttl|loss): .* there, .* now"):
-        run(tmp_path / "out", seeds=1, network=other)
+        run(tmp_path / "out", algorithms, seeds=1, network=other)
     with pytest.raises(ConfigError, match=r"network: \{.* there, nothing now"):
         run(tmp_path / "out", seeds=1)
 

@@ -40,23 +40,17 @@ def command(
     as_json: AsJson = False,
 ) -> None:
     """Run algorithms under the same seeds, hence the same arms and noise, and compare regret and communication."""
-    from fedbandits.algorithms import ALGORITHMS
-    from fedbandits.cli import specs
     from fedbandits.cli.progress import watched
     from fedbandits.cli.show import present
     from fedbandits.contract.catalogue import ConfigError
-    from fedbandits.environments import ENVIRONMENTS
-    from fedbandits.graphs.topologies import NETWORKS
+    from fedbandits.simulation.arguments import algorithms_of, environment_of, network_of
     from fedbandits.studies.compare import comparison
 
-    chosen = specs.by_label([specs.parse(text, "-a") for text in algorithms])
-    built = {label: specs.built(ALGORITHMS, spec, "algorithm") for label, spec in chosen.items()}
-    world = specs.built(ENVIRONMENTS, specs.parse(environment, "-e"), "environment")
-    place = None if network is None else specs.built(NETWORKS, specs.parse(network, "-n"), "network")
+    chosen, world, place = algorithms_of(algorithms, "-a"), environment_of(environment, "-e"), network_of(network, "-n")
     if horizon < 1:
         raise ConfigError(f"--horizon: must be at least 1 (got {horizon})")
     with watched(out) as bars:
         results = comparison(
-            built, world, horizon, seeds, all_cores(jobs), network=place, engine=engine, out=out, progress=bars
+            chosen, world, horizon, seeds, all_cores(jobs), network=place, engine=engine, out=out, progress=bars
         )
     present(results, out, as_json=as_json)

@@ -9,7 +9,7 @@ from fedbandits.contract.catalogue import ConfigError
 from fedbandits.contract.description import describe
 from fedbandits.experiments.files import NETWORK_NAME, Experiment, load_experiment
 from fedbandits.findings.results import Results
-from fedbandits.studies.compare import Case, Study, run_study
+from fedbandits.studies.study import Case, Study, run_study
 from fedbandits.studies.watching import Watcher
 
 
@@ -37,8 +37,6 @@ def run_experiment(
         description=experiment.description,
         cases=experiment.cases,
         points=experiment.run.points,
-        coverage=experiment.run.coverage,
-        theory=experiment.run.theory,
         identity=_identity(experiment),
         sweep=experiment.columns,
         claims=[claim.model_dump(exclude_defaults=True) for claim in experiment.claims],
@@ -53,7 +51,7 @@ def _identity(experiment: Experiment) -> dict[str, object]:
     """What was run with all defaults filled in; swept parameters are named by the sweep instead."""
     first = experiment.cases[0]
     environment = describe(first.environment)
-    network = {} if first.network is None else describe(first.network)
+    network = {} if first.options.network is None else describe(first.options.network)
     if NETWORK_NAME in experiment.paths:
         network = {"name": "swept", **_common(experiment.cases)}
     algorithms = {case.label: describe(case.algorithm) for case in experiment.cases}
@@ -82,7 +80,7 @@ def _identity(experiment: Experiment) -> dict[str, object]:
 
 def _common(cases: Sequence[Case]) -> dict[str, object]:
     """The parameters of their networks on which all `cases` agree."""
-    described = [describe(case.network) for case in cases]
+    described = [describe(case.options.network) for case in cases]
     return {
         name: value
         for name, value in described[0].items()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import dataclasses
 import hashlib
 import importlib.util
 import secrets
@@ -11,32 +12,55 @@ from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
+from fedbandits.contract.description import parameters_of
+from fedbandits.studies.fileless import digest_of_class, is_fileless
+
 _OURS = __name__.partition(".")[0]
+_CHOOSING = f"{_OURS}.simulation.arguments"
+"""Knows all algorithms, environments and networks by name; results depend on those that were chosen."""
 _INSTALLED = frozenset({"site-packages", "dist-packages"})
 _UNKNOWN = secrets.token_hex()
-"""Stands for source that cannot be read, such as what was typed at a prompt: another one in every process."""
+"""Stands for what cannot be read: another one in every process."""
 
 
 def digest_of_code(*things: object) -> str:
     """A digest of the source that defines the classes of `things` and the simulator, and of what that imports.
 
-    Imports are followed within this package, within the package that a class comes from, and to files beside the
-    class's own: a change of somebody's algorithm changes the digest for that algorithm and no other. Modules are read
-    once in a process, as they are imported once. Not followed: other libraries, and names that are reached through the
-    top of this package (`import fedbandits as fb`), except by inheritance. Files of data that a thing `reads` by a path
-    of its own count as source.
+    `things` are values, whose parameters count too, or classes. Imports are followed within this package, within the
+    package that a class comes from, and to files beside the class's own: a change of somebody's algorithm changes the
+    digest for that algorithm and no other. Modules are read once in a process, as they are imported once. Not followed:
+    other libraries, and names that are reached through the top of this package (`import fedbandits as fb`), except by
+    inheritance. Classes whose source is in no file, as in a notebook, are read as they were compiled; files in the
+    current directory are beside them. Files of data that a thing `reads` by a path of its own count as source.
     """
-    start = frozenset(kind.__module__ for thing in things for kind in type(thing).__mro__)
+    kinds = {kind: None for thing in things for kind in _kinds(thing)}
+    start = frozenset(kind.__module__ for kind in kinds if not is_fileless(kind))
     sources: dict[str, str] = {}
     waiting = [f"{_OURS}.simulation.loop", *start]
+    for kind in kinds:
+        if is_fileless(kind):
+            sources[f"{kind.__module__}:{kind.__qualname__}"], named = digest_of_class(kind, _UNKNOWN)
+            waiting.extend(named)
+    beside = {path.parent for name in start if not _is_library(name) and (path := _file(name)) is not None}
+    folders = frozenset(beside if len(sources) == 0 else {*beside, Path.cwd()})
     while waiting:
         name = waiting.pop()
-        if name not in sources and _is_followed(name, start):
+        if name not in sources and _is_followed(name, start, folders):
             sources[name], imported = _read(name)
             waiting.extend(imported)
     for thing in things:
         sources |= {str(path): _content(path) for path in getattr(thing, "reads", ())}
     return hashlib.sha256("\n".join(f"{name} {sources[name]}" for name in sorted(sources)).encode()).hexdigest()
+
+
+def _kinds(thing: object) -> Iterator[type]:
+    """The class of `thing` with all that it inherits from, and those of the values that it was made with."""
+    yield from (thing if isinstance(thing, type) else type(thing)).__mro__
+    if dataclasses.is_dataclass(thing) and not isinstance(thing, type):
+        for value in parameters_of(thing).values():
+            for part in value if isinstance(value, list | tuple) else [value]:
+                if type(part).__module__ not in sys.builtin_module_names:
+                    yield from _kinds(part)
 
 
 def _content(path: Path) -> str:
@@ -48,15 +72,16 @@ def _content(path: Path) -> str:
 
 
 @cache
-def _is_followed(name: str, start: frozenset[str]) -> bool:
-    """Whether a module is one of those that somebody may edit in order to change results."""
-    if name == _OURS or _is_library(name):
+def _is_followed(name: str, start: frozenset[str], folders: frozenset[Path]) -> bool:
+    """Whether a module is one of those that somebody may edit in order to change results: one of `start`, of this
+    package, or in one of `folders`.
+    """
+    if name in (_OURS, _CHOOSING) or _is_library(name):
         return False
     if name in start or name.startswith(f"{_OURS}."):
         return True
     path = _file(name)
-    beside = {mine.parent for first in start if not _is_library(first) and (mine := _file(first)) is not None}
-    return path is not None and any(path.is_relative_to(parent) for parent in beside)
+    return path is not None and any(path.is_relative_to(folder) for folder in folders)
 
 
 @cache

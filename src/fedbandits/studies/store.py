@@ -42,6 +42,7 @@ class Store:
 
     def __init__(self, directory: str | os.PathLike[str], settings: Mapping[str, Any], seeds: Sequence[int]) -> None:
         self.directory = Path(directory)
+        self._fingerprints: dict[Path, str] = {}
         held = self._held()
         if held is not None:
             self._refuse_other_settings(held["identity"], plain(settings["identity"]))
@@ -57,6 +58,8 @@ class Store:
         code than is here now.
         """
         path = self._path(task)
+        # that of the task before it runs, since classes that are not frozen may change when they are used
+        self._fingerprints[path] = fingerprint(task)
         if not path.exists():
             return None
         try:
@@ -64,7 +67,7 @@ class Store:
         except UnreadableError as error:
             warnings.warn(f"{error}; running {task} again", stacklevel=2)
             return None
-        if record.fingerprint != fingerprint(task):
+        if record.fingerprint != self._fingerprints[path]:
             raise ConfigError(
                 f"out: {path} holds a result of other settings or another version; choose another directory, "
                 "or remove it"
@@ -78,8 +81,9 @@ class Store:
 
     def keep(self, task: Task, run: Run) -> None:
         """Write the result of `task`."""
-        record = Record(task.label, task.point, task.seed, fingerprint(task), code(task), run)
-        write_record(self._path(task), record)
+        path = self._path(task)
+        known = self._fingerprints.get(path) or fingerprint(task)
+        write_record(path, Record(task.label, task.point, task.seed, known, code(task), run))
 
     def _path(self, task: Task) -> Path:
         return self.directory / RUNS / f"{_file_name(task)}{SUFFIX}"

@@ -11,7 +11,7 @@ from typing import Any
 from fedbandits.contract.algorithm import Algorithm
 from fedbandits.contract.description import describe
 from fedbandits.contract.world import Environment
-from fedbandits.graphs.network import Network
+from fedbandits.simulation.options import RunOptions
 from fedbandits.studies.provenance import digest_of_code
 
 
@@ -28,28 +28,29 @@ class Task:
     """Sweep coordinates: column name to value."""
     points: int | None = 200
     """How many evenly spaced steps the result keeps; None keeps every step."""
-    coverage: bool = False
-    """Whether to check confidence ellipsoids against the truth."""
-    network: Network | None = None
-    """The graph on which agents without a server talk."""
-    theory: bool = False
-    """Whether to evaluate what theory says of the regret."""
+    options: RunOptions = field(default_factory=RunOptions)
 
     def __str__(self) -> str:
         where = ", ".join(f"{name}={value}" for name, value in self.point.items())
         return f"{self.label}{f' at {where}' if where else ''}, seed {self.seed}"
 
 
+def parts_of(task: Task) -> list[object]:
+    """What `task` is made of and somebody may have written: algorithm, environment, network and classes of gauges."""
+    network = task.options.network
+    return [task.algorithm, task.environment, *([] if network is None else [network]), *task.options.gauges]
+
+
 def code(task: Task) -> str:
     """A digest of the code that the result of `task` depends on."""
-    parts = (task.algorithm, task.environment, task.network)
-    return digest_of_code(*(part for part in parts if part is not None))
+    return digest_of_code(*parts_of(task))
 
 
 def fingerprint(task: Task) -> str:
     """A digest of everything the result of `task` depends on, apart from code."""
     from fedbandits import __version__
 
+    options = task.options
     basis = {
         "version": __version__,
         "algorithm": describe(task.algorithm),
@@ -57,11 +58,15 @@ def fingerprint(task: Task) -> str:
         "horizon": task.horizon,
         "seed": task.seed,
         "points": task.points,
-        "coverage": task.coverage,
+        "coverage": options.coverage,
     }
-    # only what is there, so that results from before there were networks and bounds are still known
-    if task.network is not None:
-        basis["network"] = describe(task.network)
-    if task.theory:
+    # only what is there, so that results from before there were networks, bounds and other wires are still known
+    if options.network is not None:
+        basis["network"] = describe(options.network)
+    if options.theory:
         basis["theory"] = True
+    if options.wire is not None and options.wire.packed:
+        basis["packed"] = True
+    if options.gauges:
+        basis["gauges"] = [f"{gauge.__module__}.{gauge.__qualname__}" for gauge in options.gauges]
     return hashlib.sha256(json.dumps(basis, sort_keys=True).encode()).hexdigest()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fedbandits.contract.portrait import bounded
 from fedbandits.findings.run import Run
-from fedbandits.simulation.loop import Progress, simulate
+from fedbandits.simulation.loop import Progress, Simulation
 from fedbandits.studies.engines.failures import Failure
 from fedbandits.studies.engines.warmup import compile_kernels
 from fedbandits.studies.tasks import Task
@@ -13,16 +13,10 @@ from fedbandits.studies.tasks import Task
 def perform(task: Task, progress: Progress | None) -> Run:
     """The result of `task`; raises what its simulation raises."""
     compile_kernels(task)
-    trace = simulate(
-        task.algorithm,
-        task.environment,
-        task.horizon,
-        task.seed,
-        network=task.network,
-        coverage=task.coverage,
-        theory=task.theory,
-        progress=progress,
-    )
+    # not `simulate`, which refuses a network that an algorithm does not talk on: others of the study do
+    simulation = Simulation(task.algorithm, task.environment, task.horizon, task.seed, **task.options.keywords())
+    simulation.run(progress=progress)
+    trace = simulation.trace()
     return Run(trace.frame(task.points), trace.regret_by_client, trace.seconds, bounded(trace.portrait))
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import traceback
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from fedbandits.contract.catalogue import ConfigError
 from fedbandits.studies.tasks import Task
@@ -27,6 +27,14 @@ class Failure:
         configuration = isinstance(error, ConfigError)
         message = str(error) if configuration else f"{type(error).__name__}: {error}"
         return cls(message, "".join(traceback.format_exception(error)), configuration)
+
+    def arriving(self) -> Failure:
+        """The same of a task that a worker could not open."""
+        why = (
+            f"a worker process cannot import what the task needs ({self.message}); its module must be installed, "
+            "beside the calling script or on PYTHONPATH; or run with jobs=1"
+        )
+        return replace(self, message=why, configuration=True)
 
     def blaming(self, task: Task) -> Exception:
         """The exception to raise, which names the task."""

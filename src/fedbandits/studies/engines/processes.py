@@ -12,6 +12,7 @@ from threadpoolctl import threadpool_limits
 
 from fedbandits.findings.run import Run
 from fedbandits.studies.engines.failures import Failure, TaskError
+from fedbandits.studies.engines.parcels import Parcel, require_portable
 from fedbandits.studies.engines.warmup import compile_kernels
 from fedbandits.studies.engines.workers import become_worker, boot, surroundings_of_workers, work
 from fedbandits.studies.tasks import Task
@@ -36,6 +37,7 @@ class Processes:
         """See `Engine`."""
         if not tasks:
             return
+        require_portable(tasks.values())
         context = multiprocessing.get_context("spawn")
         workers = min(self._jobs, len(tasks))
         steps = context.RawArray("q", [_NOT_STARTED] * len(tasks))
@@ -51,13 +53,15 @@ class Processes:
             with threadpool_limits(limits=1):
                 for task in tasks.values():
                     compile_kernels(task)
-            slots = {executor.submit(work, slot, tasks[index]): (slot, index) for slot, index in enumerate(tasks)}
+            slots = {
+                executor.submit(work, slot, Parcel(tasks[index])): (slot, index) for slot, index in enumerate(tasks)
+            }
             yield from self._collect(slots, steps, tasks, watcher)
         except BrokenProcessPool:
             running = [task for task, done in zip(tasks.values(), steps, strict=True) if 0 <= done < task.horizon]
             raise TaskError(
                 f"a worker process died while running {' or '.join(map(str, running)) or 'no task yet'}; it may have "
-                "run out of memory (try fewer jobs), or the calling script lacks `if __name__ == '__main__':`"
+                "run out of memory: try fewer jobs"
             ) from None
         finally:
             grip.close()

@@ -14,6 +14,7 @@ from fedbandits.contract.catalogue import ConfigError
 from fedbandits.findings.run import Run
 from fedbandits.studies.engines.attempts import attempt
 from fedbandits.studies.engines.failures import Failure
+from fedbandits.studies.engines.parcels import require_portable
 from fedbandits.studies.tasks import Task
 from fedbandits.studies.watching import Watcher
 
@@ -32,6 +33,7 @@ class RayCluster:
     def run(self, tasks: Mapping[int, Task], watcher: Watcher) -> Generator[tuple[int, Run]]:
         """See `Engine`."""
         ray = self._ray
+        require_portable(tasks.values())
         with self._cluster():
             remote = ray.remote(num_cpus=1, max_retries=0)(_attempt_alone)
             refs = {remote.remote(task): index for index, task in tasks.items()}

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from dataclasses import asdict, fields, replace
+from dataclasses import asdict, fields, is_dataclass, replace
 
 import networkx as nx
 
 from fedbandits.contract.world import Environment
 from fedbandits.graphs.network import Given, Network
-from fedbandits.simulation.loop import simulate
+from fedbandits.simulation.loop import Simulation
 from fedbandits.studies.tasks import Task
 
 _compiled: set[tuple[object, ...]] = set()
@@ -20,13 +20,13 @@ def compile_kernels(task: Task) -> None:
 
     What it compiles is then in numba's cache for other processes, and compiling and loading are no part of `seconds`.
     """
-    kind = (type(task.algorithm), type(task.environment), conditions_of(task.network))
+    kind = (type(task.algorithm), type(task.environment), conditions_of(task.options.network))
     if kind not in _compiled:
         _compiled.add(kind)
         # an error is for the real run to report
         with suppress(Exception):
-            environment, network = on_few_clients(task.environment, task.network)
-            simulate(task.algorithm, environment, min(task.horizon, 64), task.seed, network=network)
+            environment, network = on_few_clients(task.environment, task.options.network)
+            Simulation(task.algorithm, environment, min(task.horizon, 64), task.seed, network=network).run()
 
 
 def conditions_of(network: Network | None) -> tuple[object, ...] | None:
@@ -42,10 +42,10 @@ def on_few_clients(environment: Environment, network: Network | None) -> tuple[E
     messages on it stays as it is. Where the number of clients cannot be chosen, nothing is changed.
     """
     clients = getattr(environment, "clients", None)
-    if not isinstance(clients, int):
+    if not isinstance(clients, int) or not is_dataclass(environment):
         return environment, network
     few = min(2, clients)
     if network is not None:
         conditions = {item.name: getattr(network, item.name) for item in fields(Network)}
         network = Given.of(nx.path_graph(few), **conditions)
-    return replace(environment, clients=few), network  # type: ignore[type-var]
+    return replace(environment, clients=few), network

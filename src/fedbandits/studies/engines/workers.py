@@ -5,10 +5,12 @@ from __future__ import annotations
 import multiprocessing
 import os
 import signal
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from multiprocessing.connection import Connection
+from types import ModuleType
 from typing import Any
 
 from threadpoolctl import threadpool_limits
@@ -16,7 +18,7 @@ from threadpoolctl import threadpool_limits
 from fedbandits.findings.run import Run
 from fedbandits.studies.engines.attempts import attempt
 from fedbandits.studies.engines.failures import Failure
-from fedbandits.studies.tasks import Task
+from fedbandits.studies.engines.parcels import Parcel
 
 _ONE_THREAD = dict.fromkeys(
     (
@@ -42,13 +44,13 @@ class _Worker:
         self._let_go = False
         self._turning = threading.Lock()
 
-    def work(self, slot: int, task: Task) -> Run | Failure:
+    def work(self, slot: int, parcel: Parcel) -> Run | Failure:
         with self._turning:
             if self._let_go:
                 return Failure("stopped", "", configuration=False)
             self._busy = True
         self._report(slot)(0)
-        outcome = attempt(task, self._report(slot))
+        outcome = self._attempt(slot, parcel)
         with self._turning:
             self._busy = False
         return outcome
@@ -68,6 +70,13 @@ class _Worker:
         if parent is not None:
             parent.join()
         os._exit(1)
+
+    def _attempt(self, slot: int, parcel: Parcel) -> Run | Failure:
+        try:
+            task = parcel.task()
+        except Exception as error:  # whatever somebody's modules do when they are imported
+            return Failure.of(error).arriving()
+        return attempt(task, self._report(slot))
 
     def _report(self, slot: int) -> Callable[[int], None]:
         def report(steps: int) -> None:
@@ -92,23 +101,30 @@ def boot() -> None:
     """Let a worker process start and import."""
 
 
-def work(slot: int, task: Task) -> Run | Failure:
-    """Run `task` in this worker and report its steps in `slot`."""
+def work(slot: int, parcel: Parcel) -> Run | Failure:
+    """Run the task in `parcel` in this worker and report its steps in `slot`."""
     assert _worker is not None
-    return _worker.work(slot, task)
+    return _worker.work(slot, parcel)
 
 
 @contextmanager
 def surroundings_of_workers() -> Iterator[None]:
-    """What a worker inherits: one thread for each numerical library, and Ctrl-C ignored from the start."""
+    """What a worker inherits: one thread for each numerical library, Ctrl-C ignored from the start, and no main module.
+
+    A spawned process runs the main module of its parent again, in order to find the classes in it; all of a script that
+    has no `if __name__ == "__main__":`. Parcels bring such classes with them, so that workers need no main module.
+    """
     before = {name: os.environ.get(name) for name in _ONE_THREAD}
     os.environ.update(_ONE_THREAD)
     # only the main thread may change handlers; elsewhere workers ignore Ctrl-C a moment later, when they initialise
     main = threading.current_thread() is threading.main_thread()
     handler = signal.signal(signal.SIGINT, signal.SIG_IGN) if main else None
+    script = sys.modules["__main__"]
+    sys.modules["__main__"] = ModuleType("__main__")
     try:
         yield
     finally:
+        sys.modules["__main__"] = script
         if main:
             signal.signal(signal.SIGINT, handler)
         for name, value in before.items():
