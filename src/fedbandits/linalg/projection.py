@@ -6,14 +6,14 @@ import math
 
 import numpy as np
 
-from fedbandits.contract.arrays import FloatArray
 from fedbandits.linalg.jit import jit
+from fedbandits.linalg.kernels import Floats
 
 _ITERATIONS = 60
 _TOLERANCE = 1e-14
 
 
-def project_to_ball(matrix: FloatArray, point: FloatArray, radius: float) -> FloatArray:
+def project_to_ball(matrix: Floats, point: Floats, radius: float) -> Floats:
     """argmin over ||theta|| <= radius of (theta - point)^T A (theta - point), for each row.
 
     Shapes: matrix (m, d, d) positive definite, point (m, d); returns (m, d). Points inside are returned as they are.
@@ -30,7 +30,7 @@ def project_to_ball(matrix: FloatArray, point: FloatArray, radius: float) -> Flo
 
 
 @jit
-def _solve(values: FloatArray, vectors: FloatArray, point: FloatArray, radius: float) -> FloatArray:
+def _solve(values: Floats, vectors: Floats, point: Floats, radius: float) -> Floats:
     """theta(v) of each row, from the eigenvalues (m, d) and eigenvectors (m, d, d) of A; rows do not meet."""
     m, d = values.shape
     solved = np.zeros((m, d))
