@@ -8,10 +8,9 @@ from dp_accounting.pld import PLDAccountant
 from dp_accounting.rdp import RdpAccountant
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from pydantic import ValidationError
 from scipy.special import zeta
 
-from fedbandits.contract.catalogue import ConfigError
+from fedbandits.contract.errors import ConfigError
 from fedbandits.privacy import (
     PrivacyParameters,
     broadcast,
@@ -158,7 +157,7 @@ class TestBudget:
         assert broadcast(calibrate(cost * 1.001, 0.0, 1.1, 40), 1.1, 40).counts.tolist() == [40]
 
     def test_budget_and_schedule_exclude_each_other(self):
-        with pytest.raises(ValidationError, match="give one of them"):
+        with pytest.raises(ConfigError, match="give one of them"):
             PrivacyParameters(epsilon=1.0, schedule=0.5)
 
     @pytest.mark.parametrize(
@@ -172,7 +171,7 @@ class TestBudget:
         ids=str,
     )
     def test_parameters_out_of_range(self, bad):
-        with pytest.raises(ValidationError, match=next(iter(bad))):
+        with pytest.raises(ConfigError, match=next(iter(bad))):
             PrivacyParameters(**bad)
 
     def test_the_default_is_a_total_of_one(self):

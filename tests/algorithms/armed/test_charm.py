@@ -12,12 +12,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fedbandits.algorithms.armed.charm import CHARM, Epochs
-from fedbandits.contract.algorithm import sizes_of
+from fedbandits.contract.algorithm import wire_of
+from fedbandits.contract.facts import Place, Range
 from fedbandits.contract.ledger import Ledger
 from fedbandits.contract.messages import Inbox, Message
 from fedbandits.contract.problem import Problem
 from fedbandits.contract.streams import Streams
-from fedbandits.contract.wire import Wire
 from fedbandits.graphs.leaders import leadership
 from fedbandits.graphs.network import Faults
 from fedbandits.transport.relay import relay_for
@@ -33,7 +33,7 @@ GRAPHS = {
 
 
 def problem_on(graph, ttl, horizon=400, arms=3):
-    return Problem(agents=len(graph), dim=arms, arms=arms, horizon=horizon, range=(0, 1), network=graph, ttl=ttl)
+    return Problem(len(graph), arms, arms, horizon).knowing(Range(0, 1), Place(graph, ttl))
 
 
 def population(algorithm, problem, seed=0):
@@ -48,8 +48,8 @@ def coins(horizon, n, means=MEANS, seed=0):
 def play(algorithm, problem, agents, rewards, before=lambda agents: None, awake=None):
     """(T, n) the choices of `agents`, -1 for those asleep."""
     n, arms = problem.agents, problem.arms
-    wire = Wire().speaking(algorithm.about.says, sizes_of(algorithm, problem))
-    relay = relay_for(problem, Faults(), False, Ledger(), wire, np.random.SeedSequence(0))
+    place, wire = problem.need(Place, by=algorithm.about), wire_of(algorithm, problem)
+    relay = relay_for(place, Faults(), False, problem.arms, Ledger(), wire, np.random.SeedSequence(0))
     chosen = np.full(rewards.shape[:2], -1)
     for step, payable in enumerate(rewards):
         who = np.arange(n) if awake is None else np.flatnonzero(awake[step])
@@ -69,10 +69,11 @@ class ByHand:
     """
 
     def __init__(self, algorithm, problem, seed=0):
-        self.leader = leadership(problem.network, problem.ttl).leader
-        self.distance = dict(nx.all_pairs_shortest_path_length(problem.network))
+        place = problem.get(Place)
+        self.leader = leadership(place.graph, place.hops).leader
+        self.distance = dict(nx.all_pairs_shortest_path_length(place.graph))
         self.streams = Streams(np.random.SeedSequence(seed), problem.agents)
-        self.n, self.arms, self.gamma, self.algorithm = problem.agents, problem.arms, problem.ttl, algorithm
+        self.n, self.arms, self.gamma, self.algorithm = problem.agents, problem.arms, place.hops, algorithm
         self.leaders = sorted(set(self.leader.tolist()))
         self.members = {i: [j for j in range(self.n) if self.leader[j] == i] for i in self.leaders}
         size = len(self.leaders)
@@ -177,7 +178,7 @@ def test_imitators_lag_by_their_distance_and_gaps_have_a_floor(problem, seed):
         assert (agents.gaps >= 0.5 ** newest[:, None]).all()
 
     chosen = play(algorithm, problem, agents, coins(problem.horizon, problem.agents, seed=seed), before=floor)
-    led = leadership(problem.network, problem.ttl)
+    led = leadership(problem.get(Place).graph, problem.get(Place).hops)
     for j in range(problem.agents):
         lag, i = led.distance[j], led.leader[j]
         start = problem.arms + lag
@@ -219,7 +220,7 @@ class TestOneEpochByHand:
 
     def epochs(self, **variant):
         unit = CHARM(lambda_scale=1.0).pulls(self.PROBLEM, leaders=1)
-        return Epochs(CHARM(lambda_scale=8 / unit, **variant), self.PROBLEM, np.array([2]), leaders=1)
+        return Epochs(CHARM(lambda_scale=8 / unit, **variant), self.PROBLEM, 1, np.array([2]), leaders=1)
 
     def test_plan(self):
         epochs, me = self.epochs(), np.array([0])
@@ -380,7 +381,7 @@ def test_own_data_are_clean_and_what_is_told_is_not():
             own = rewards[:, i, k][chosen[:, i] == k]
             assert lied_to.counts[i, k] == len(own)
             assert lied_to.sums[i, k] == own.sum()
-    leader = leadership(problem.network, 2).leader[0]
+    leader = leadership(problem.get(Place).graph, 2).leader[0]
     assert lied_to.gaps[leader].argmin() == 0, "a lie told by four of five passes for the truth"
     assert lied_to.gaps[leader, 1] > 1
 
@@ -405,7 +406,7 @@ def test_copied_draws_vary_more_than_the_analysis_allows(divisor, holds):
     """
     size, mean, leaders = 200, 0.9, 1000
     problem = problem_on(nx.path_graph(2), 1, horizon=10_000, arms=5)
-    epochs = Epochs(CHARM(), problem, np.full(leaders, size), leaders=1)
+    epochs = Epochs(CHARM(), problem, 1, np.full(leaders, size), leaders=1)
     who = np.arange(leaders)
     epochs.begin(who, np.full(leaders, 8))
     length = epochs.ends[0] - epochs.begins[0]

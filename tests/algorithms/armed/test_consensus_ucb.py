@@ -11,14 +11,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fedbandits.algorithms.armed.consensus_ucb import ConsensusUCB
-from fedbandits.contract.algorithm import sizes_of
+from fedbandits.contract.algorithm import wire_of
+from fedbandits.contract.facts import Noise, Place
 from fedbandits.contract.ledger import Ledger
 from fedbandits.contract.messages import Inbox, Message
 from fedbandits.contract.problem import Problem
 from fedbandits.contract.streams import Streams
-from fedbandits.contract.wire import Wire
-from fedbandits.graphs.network import Faults, Given
-from fedbandits.simulation.loop import placed
+from fedbandits.graphs.network import Faults
 from fedbandits.transport.relay import relay_for
 
 MEANS = np.array([0.2, 0.9, 0.5, 0.4])
@@ -26,8 +25,8 @@ K = len(MEANS)
 
 
 def problem_on(graph, algorithm=None, ttl=1, horizon=60, arms=K, noise=0.5):
-    bare = Problem(agents=len(graph), dim=arms, arms=arms, horizon=horizon, noise=noise)
-    return placed(bare, algorithm or ConsensusUCB(), Given.of(graph, ttl=ttl))
+    hops = min(ttl, (algorithm or ConsensusUCB()).about.hops)
+    return Problem(len(graph), arms, arms, horizon).knowing(Noise(noise), Place(graph, hops))
 
 
 def population(algorithm, problem):
@@ -37,12 +36,12 @@ def population(algorithm, problem):
 def play(algorithm, problem, agents, horizon=60, seed=0, after=lambda picks, rewards: None, awake=None):
     """(T, n) the choices of `agents`, -1 for those asleep; `after` sees pulls and rewards (n, K) of every round."""
     n, arms = problem.agents, problem.arms
-    wire = Wire().speaking(algorithm.about.says, sizes_of(algorithm, problem))
-    relay = relay_for(problem, Faults(), False, Ledger(), wire, np.random.SeedSequence(0))
+    place, wire = problem.need(Place, by=algorithm.about), wire_of(algorithm, problem)
+    relay = relay_for(place, Faults(), False, problem.arms, Ledger(), wire, np.random.SeedSequence(0))
     chosen = np.full((horizon, n), -1)
     rng = np.random.default_rng(seed)
     for step in range(horizon):
-        payable = rng.normal(MEANS[:arms], problem.noise, size=(n, arms))
+        payable = rng.normal(MEANS[:arms], problem.get(Noise).sigma, size=(n, arms))
         who = np.arange(n) if awake is None else np.flatnonzero(awake[step])
         shown = np.broadcast_to(np.eye(arms), (len(who), arms, arms))
         picks = agents.choose(who, shown)
@@ -112,7 +111,7 @@ def test_a_full_step_never_agrees_on_an_even_ring(kappa, agrees):
     agents = population(algorithm, problem_on(nx.cycle_graph(6), algorithm))
     agents.counts[::2] = 2.0
     for born in range(200):
-        said = agents.say(np.arange(6))
+        (said,) = agents.say(np.arange(6))
         to = np.repeat(np.arange(6), 2)
         row = (to + np.tile([-1, 1], 6)) % 6
         agents.hear(Inbox(said, np.full(6, born), to, row))

@@ -8,12 +8,13 @@ from estimator_definitions import stable
 from scipy.stats import binom
 
 from fedbandits.algorithms.armed.estimators import Estimation, estimator_for
-from fedbandits.contract.problem import Moment, Problem
+from fedbandits.contract.facts import Moment, Noise
+from fedbandits.contract.problem import Problem
 
 AGENTS = 3000
-SUB_GAUSSIAN = Problem(agents=1, dim=1, arms=1, horizon=1000, noise=1.0)
+SUB_GAUSSIAN = Problem(agents=1, dim=1, arms=1, horizon=1000).knowing(Noise(1.0))
 # E|Z|^1.8 = 3.385 for the standard stable law with alpha = 1.9; Minkowski's inequality adds the mean of 0.5
-HEAVY = Problem(agents=1, dim=1, arms=1, horizon=1000, moment=Moment(1.8, (0.5 + 3.385 ** (1 / 1.8)) ** 1.8, 3.385))
+HEAVY = Problem(agents=1, dim=1, arms=1, horizon=1000).knowing(Moment(1.8, (0.5 + 3.385 ** (1 / 1.8)) ** 1.8, 3.385))
 
 
 def misses(parameters, problem, draw, mean, samples, turn):

@@ -9,14 +9,14 @@ import pytest
 from estimator_definitions import Diary, empirical
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from pydantic import ValidationError
 
 from fedbandits.algorithms.armed.estimators import ESTIMATORS, EmpiricalMean, Estimation, estimator_for
-from fedbandits.contract.catalogue import ConfigError
-from fedbandits.contract.problem import Moment, Problem
+from fedbandits.contract.errors import ConfigError
+from fedbandits.contract.facts import Moment, Noise, Range
+from fedbandits.contract.problem import Problem
 
-PROBLEM = Problem(agents=4, dim=3, arms=3, horizon=500, noise=0.8)
-HEAVY = Problem(agents=4, dim=3, arms=3, horizon=500, moment=Moment(order=1.5, raw=4.0, central=3.0))
+PROBLEM = Problem(agents=4, dim=3, arms=3, horizon=500).knowing(Noise(0.8))
+HEAVY = Problem(agents=4, dim=3, arms=3, horizon=500).knowing(Moment(order=1.5, raw=4.0, central=3.0))
 KINDS = [{"mean": mean} for mean in ESTIMATORS] + [{"mean": "trimmed", "threshold": "printed"}]
 
 
@@ -189,7 +189,7 @@ def test_tails_follow_from_the_problem():
     assert left_out.tail_order(PROBLEM) == 2
     assert left_out.central_moment(PROBLEM) == pytest.approx(0.64)
     assert left_out.raw_moment(PROBLEM) == pytest.approx(0.64 + 1.0)
-    ranged = Problem(agents=1, dim=2, arms=2, horizon=9, noise=0.5, range=(-3.0, 1.0))
+    ranged = Problem(agents=1, dim=2, arms=2, horizon=9).knowing(Noise(0.5), Range(-3.0, 1.0))
     assert left_out.raw_moment(ranged) == 9.0
 
 
@@ -208,7 +208,11 @@ def test_a_lower_order_follows_by_jensens_inequality():
         ({"mean": "median-of-means", "order": 1.8}, HEAVY, "central: must be given for order = 1.8"),
         ({"mean": "catoni"}, HEAVY, "order: mean = 'catoni' rests on a finite variance"),
         ({"mean": "shortest-interval"}, HEAVY, "set order = 2 and central"),
-        ({"mean": "catoni"}, Problem(agents=1, dim=2, arms=2, horizon=9, noise=0.0), "central: must be above 0"),
+        (
+            {"mean": "catoni"},
+            Problem(agents=1, dim=2, arms=2, horizon=9).knowing(Noise(0.0)),
+            "central: must be above 0",
+        ),
     ],
 )
 def test_what_does_not_follow_has_to_be_given(parameters, problem, match):
@@ -232,5 +236,5 @@ def test_what_does_not_follow_has_to_be_given(parameters, problem, match):
     ],
 )
 def test_parameters_out_of_range_are_refused(wrong):
-    with pytest.raises(ValidationError, match=next(iter(wrong))):
+    with pytest.raises(ConfigError, match=next(iter(wrong))):
         Estimation(**wrong)

@@ -13,7 +13,8 @@ from scipy.special import rel_entr
 
 import fedbandits as fb
 from fedbandits.algorithms.armed.kl_ucb import KLUCB, highest_plausible
-from fedbandits.contract.catalogue import ConfigError
+from fedbandits.contract.errors import ConfigError
+from fedbandits.contract.facts import Range
 from fedbandits.contract.problem import Problem
 from fedbandits.contract.streams import Streams
 from fedbandits.environments import BernoulliArms, GaussianArms, HardHeavyTailed
@@ -56,7 +57,7 @@ def test_the_index_by_hand(level):
 
 
 def population(n, arms=3, c=3.0):
-    problem = Problem(agents=n, dim=arms, arms=arms, horizon=100, range=(0.0, 1.0))
+    problem = Problem(agents=n, dim=arms, arms=arms, horizon=100).knowing(Range(0.0, 1.0))
     return KLUCB(c=c).agents(problem, n, Streams(np.random.SeedSequence(0), n))
 
 

@@ -3,26 +3,23 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 
 import networkx as nx
 import numpy as np
 import pytest
-from pydantic import ValidationError
 
-from conformance.flood import Flood
 from fedbandits.algorithms.armed.dp_ucb_int import DPUCBInt
 from fedbandits.algorithms.armed.private_fed_ucb import PrivateFedUCB
-from fedbandits.contract.catalogue import ConfigError
+from fedbandits.contract.errors import ConfigError
+from fedbandits.contract.facts import Noise, Place, Range
 from fedbandits.contract.messages import Inbox, Message
-from fedbandits.contract.population import Peers
 from fedbandits.contract.problem import Problem
 from fedbandits.contract.streams import Streams
 from fedbandits.environments.armed import BernoulliArms
 from fedbandits.graphs.network import Given
-from fedbandits.models.latest import Neighbourhood
-from fedbandits.privacy import Private, audit, broadcast, laplace_ratio, regular, spending, tight
+from fedbandits.privacy import audit, broadcast, laplace_ratio, regular, spending, tight
 from fedbandits.simulation.loop import simulate
+from fedbandits.testing.flood import Flood
 
 SEED = np.random.SeedSequence(11)
 ARMS = 3
@@ -31,10 +28,8 @@ CLIENTS = len(NETWORK)
 
 
 def problem_on(network, ttl=2, horizon=60, arms=ARMS):
-    n = len(network)
-    return Problem(
-        agents=n, dim=arms, arms=arms, horizon=horizon, noise=0.5, range=(0.0, 1.0), network=network, ttl=ttl
-    )
+    bare = Problem(agents=len(network), dim=arms, arms=arms, horizon=horizon)
+    return bare.knowing(Noise(0.5), Range(0.0, 1.0), Place(network, ttl))
 
 
 def shown(n, arms=ARMS):
@@ -51,14 +46,13 @@ class Letters:
     """Carries messages by plain flooding, letter by letter."""
 
     def __init__(self, problem):
-        self.flood = Flood(problem.network, problem.ttl)
+        place = problem.get(Place)
+        self.flood = Flood(place.graph, place.hops)
 
     def round(self, agents, who, step):
         """Let `who` speak and deliver what arrives; returns what was said."""
-        said = agents.say(who)
-        rows = (
-            {} if said is None else {int(i): {k: v[r] for k, v in said.arrays.items()} for r, i in enumerate(said.who)}
-        )
+        (said,) = agents.say(who)
+        rows = {int(i): {k: v[r] for k, v in said.arrays.items()} for r, i in enumerate(said.who)}
         read, _ = self.flood.round(step, rows)
         if read:
             letters = sorted(read, key=lambda one: (one[0], -one[1].born, one[1].origin))
@@ -91,7 +85,8 @@ def by_the_book(algorithm, problem, table):
     steps, n, arms = table.shape
     s, v = algorithm.schedule, algorithm.rate
     moments = [set(broadcast(s, v, problem.horizon).counts.tolist())] * arms
-    distance = dict(nx.all_pairs_shortest_path_length(problem.network))
+    place = problem.get(Place)
+    distance = dict(nx.all_pairs_shortest_path_length(place.graph))
     streams = [Streams(SEED, identities=np.array([i])) for i in range(n)]
     total, count = np.zeros((n, arms)), np.zeros((n, arms), dtype=int)
     mean, at = np.zeros((n, arms)), np.zeros((n, arms), dtype=int)
@@ -113,7 +108,7 @@ def by_the_book(algorithm, problem, table):
                 m, weight = told(i)
                 numerator, N = m * weight, weight.astype(float)
             for u in range(n):
-                if u == i or not 1 <= distance[i].get(u, 99) <= problem.ttl:
+                if u == i or not 1 <= distance[i].get(u, 99) <= place.hops:
                     continue
                 latest = [r for r in range(t - distance[i][u]) if u in said[r]]
                 if latest:
@@ -168,7 +163,7 @@ def test_everybody_alone_makes_the_same_choices_and_keeps_its_share(parameters):
     together = algorithm.agents(problem, CLIENTS, Streams(SEED, CLIENTS))
     letters = Letters(problem)
     apart = [algorithm.agents(problem, 1, Streams(SEED, identities=np.array([i]))) for i in range(CLIENTS)]
-    flood, me = Flood(problem.network, problem.ttl), np.zeros(1, dtype=np.int64)
+    flood, me = Letters(problem).flood, np.zeros(1, dtype=np.int64)
     for step in range(50):
         who = np.flatnonzero(awake[step])
         picks = together.choose(who, shown(len(who)))
@@ -178,8 +173,8 @@ def test_everybody_alone_makes_the_same_choices_and_keeps_its_share(parameters):
         for i, pick in zip(who, picks, strict=True):
             assert apart[i].choose(me, shown(1))[0] == pick
             apart[i].learn(me, shown(1), np.array([pick]), table[step, [i], [pick]])
-            message = apart[i].say(me)
-            if message is not None:
+            (message,) = apart[i].say(me)
+            if len(message.who):
                 said[int(i)] = message
         for to, letter in flood.round(step, said)[0]:
             message = Message("released", np.array([letter.origin]), letter.content.arrays)
@@ -205,37 +200,6 @@ def test_a_snapshot_goes_on_as_if_nothing_had_happened():
     )
 
 
-class TestNeighbourhood:
-    def test_the_newest_message_stays_whatever_arrives_later(self):
-        heard = Neighbourhood(problem_on(nx.path_graph(3)), np.arange(3))
-        for born, value in [(4, 0.4), (2, 0.2), (7, 0.7), (7, 0.1), (5, 0.5)]:
-            heard.update(
-                np.array([0]),
-                np.array([0]),
-                np.array([2]),
-                np.array([born]),
-                np.full((1, ARMS), value),
-                np.full((1, ARMS), 3),
-            )
-        totals, weights = np.zeros((3, ARMS)), np.zeros((3, ARMS))
-        heard.add_to(np.arange(3), totals, weights)
-        np.testing.assert_allclose(totals[:, 0], [0.7 * 3, 0, 0])
-        np.testing.assert_allclose(weights[:, 0], [3, 0, 0])
-
-    def test_a_letter_from_beyond_reach_is_refused_and_changes_nothing(self):
-        heard = Neighbourhood(problem_on(nx.path_graph(4), ttl=1), np.arange(4))
-        to, row, born = np.array([1, 3]), np.array([0, 0]), np.array([0])
-        with pytest.raises(ValueError, match="not within its reach"):
-            heard.update(to, row, np.array([0]), born, np.ones((1, ARMS)), np.ones((1, ARMS), dtype=np.int64))
-        assert (heard.born == -1).all()
-
-    def test_it_holds_one_row_for_every_pair_within_reach(self):
-        ring = nx.cycle_graph(7)
-        assert len(Neighbourhood(problem_on(ring, ttl=2), np.arange(7)).born) == 7 * 4
-        assert len(Neighbourhood(problem_on(ring, ttl=2), np.array([5])).born) == 4
-        assert len(Neighbourhood(replace(problem_on(ring), network=None), np.arange(7)).born) == 0
-
-
 class TestTalk:
     def test_only_releases_are_told_of_if_asked(self):
         """As many messages as releases, instead of one in every round."""
@@ -248,13 +212,13 @@ class TestTalk:
                 picks = agents.choose(who, shown(CLIENTS))
                 agents.learn(who, shown(CLIENTS), picks, table[step, who, picks])
                 said = letters.round(agents, who, step)
-                spoken += 0 if said is None else len(said.who)
+                spoken += len(said.who)
             assert spoken == (agents.own.releases.sum() if expected is None else expected)
 
     def test_nothing_is_told_of_an_arm_before_its_first_release(self):
         agents = PrivateFedUCB(schedule=0.5).agents(problem_on(NETWORK), CLIENTS, Streams(SEED, CLIENTS))
         play(agents, None, rewards_of(CLIENTS, ARMS + 1))
-        said = agents.say(np.arange(CLIENTS))
+        (said,) = agents.say(np.arange(CLIENTS))
         assert (said.arrays["count"][:, 0] == 2).all()
         assert (said.arrays["count"][:, 1:] == 0).all()
         assert (said.arrays["mean"][:, 1:] == 0).all()
@@ -281,7 +245,6 @@ class TestBudget:
     def test_spent_is_what_the_most_released_arm_costs(self, kind, rule):
         problem = problem_on(nx.empty_graph(4))
         agents = kind(schedule=0.3, delta=1e-3).agents(problem, 4, Streams(SEED, 4))
-        assert isinstance(agents, Private)
         assert (agents.spent() == 0).all()
         play(agents, problem, rewards_of(4, 60))
         table = spending(rule(0.3, 1.1, 60), 1e-3)
@@ -298,16 +261,16 @@ class TestBudget:
     @pytest.mark.parametrize("given", [None, (-1.0, 1.0), (0.0, 2.0)])
     @pytest.mark.parametrize("kind", [PrivateFedUCB, DPUCBInt])
     def test_rewards_of_unknown_range_are_refused(self, kind, given):
-        problem = replace(problem_on(NETWORK), range=given)
+        problem = problem_on(NETWORK).without(Range).knowing(*(() if given is None else (Range(*given),)))
         with pytest.raises(ConfigError, match=r"lie in \[0, 1\].*bernoulli"):
             kind(schedule=0.5).agents(problem, CLIENTS, Streams(SEED, CLIENTS))
 
     def test_parameters(self):
-        with pytest.raises(ValidationError, match="give one of them"):
+        with pytest.raises(ConfigError, match="give one of them"):
             PrivateFedUCB(epsilon=1.0, schedule=0.1)
-        with pytest.raises(ValidationError, match="own"):
+        with pytest.raises(ConfigError, match="own"):
             PrivateFedUCB(own="raw")
-        with pytest.raises(ValidationError, match="budget"):
+        with pytest.raises(ConfigError, match="budget"):
             DPUCBInt(budget=3)
 
 
@@ -315,7 +278,7 @@ def test_agents_on_their_own_release_at_regular_intervals_and_play_the_index():
     """DP-UCB-INT: f times each arm, then the highest frozen mean plus current width."""
     problem, table = problem_on(nx.empty_graph(5), horizon=90), rewards_of(5, 90)
     agents = DPUCBInt(schedule=0.25).agents(problem, 5, Streams(SEED, 5))
-    assert not isinstance(agents, Peers)
+    assert not agents.say(np.arange(5))
     assert not agents.calling().any()
     everybody = np.arange(5)
     for step in range(90):
@@ -363,7 +326,7 @@ class TestAudit:
             picks = agents.choose(everybody, shown(self.runs, 2))
             first = (picks == 0) & (pulls == 0)
             agents.learn(everybody, shown(self.runs, 2), picks, np.where(first, first_reward, 0.5))
-            said = agents.say(everybody)
+            (said,) = agents.say(everybody)
             count = said.arrays["count"][:, 0]
             new = count > pulls
             told[new, count[new] - 1] = said.arrays["mean"][new, 0]

@@ -2,24 +2,23 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import networkx as nx
 import numpy as np
 import pytest
 
 import fedbandits as fb
 from fedbandits.algorithms.armed.theory import samples_needed
-from fedbandits.contract.problem import Moment, Problem
+from fedbandits.contract.facts import Contamination, Moment, Noise, Place, Range
+from fedbandits.contract.problem import Problem
 
 MEANS = np.array([0.4, 0.7, 0.5])
 GAPS = np.array([0.3, 0.2])
 T = 1000
 
 
-def problem(graph, ttl=1, **known):
-    n = graph.number_of_nodes()
-    return Problem(agents=n, dim=3, arms=3, horizon=T, noise=0.5, range=(0.0, 1.0), network=graph, ttl=ttl, **known)
+def problem(graph, ttl=1, *known):
+    bare = Problem(agents=graph.number_of_nodes(), dim=3, arms=3, horizon=T)
+    return bare.knowing(Noise(0.5), Range(0.0, 1.0), Place(graph, ttl), *known)
 
 
 def leading():
@@ -36,7 +35,7 @@ def test_samples_until_the_width_is_half_the_gap():
 
 
 def test_contamination_beyond_the_gap_has_no_bound():
-    dirty = problem(nx.path_graph(2), contamination=0.2)
+    dirty = problem(nx.path_graph(2), 1, Contamination(0.2))
     assert samples_needed(fb.algorithms.RobustFedUCB(), dirty, 0.3) == np.inf
     assert fb.algorithms.RobustFedUCB().bounds(dirty, MEANS).upper == np.inf
 
@@ -69,10 +68,10 @@ def test_alone_everybody_pays():
 
 
 def test_gaussian_divergence_and_none_for_heavy_tails():
-    gaussian = replace(problem(nx.path_graph(2)), range=None, noise=2.0)
+    gaussian = problem(nx.path_graph(2), 1, Noise(2.0)).without(Range)
     bounds = fb.algorithms.UCB1(exploration=32.0).bounds(gaussian, MEANS)
     assert bounds.lower == pytest.approx(2 * np.log(T) * sum(2 * 4 / gap for gap in GAPS))
-    heavy = replace(gaussian, moment=Moment(1.5, 2.0, 1.0))
+    heavy = gaussian.knowing(Moment(1.5, 2.0, 1.0))
     assert fb.algorithms.RobustUCB().bounds(heavy, MEANS).lower == 0.0
 
 

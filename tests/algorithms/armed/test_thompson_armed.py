@@ -11,7 +11,8 @@ from scipy import integrate, stats
 import fedbandits as fb
 from fedbandits.algorithms.armed.kl_ucb import KLUCB
 from fedbandits.algorithms.armed.thompson import ThompsonBeta, ThompsonGaussian
-from fedbandits.contract.catalogue import ConfigError
+from fedbandits.contract.errors import ConfigError
+from fedbandits.contract.facts import Noise, Range
 from fedbandits.contract.problem import Problem
 from fedbandits.contract.streams import Streams
 from fedbandits.environments import BernoulliArms, GaussianArms, StableArms
@@ -20,7 +21,7 @@ MANY = 20_000
 
 
 def population(algorithm, n, arms=3, noise=0.5, seed=0):
-    problem = Problem(agents=n, dim=arms, arms=arms, horizon=100, noise=noise, range=(0.0, 1.0))
+    problem = Problem(agents=n, dim=arms, arms=arms, horizon=100).knowing(Noise(noise), Range(0.0, 1.0))
     return algorithm.agents(problem, n, Streams(np.random.SeedSequence(seed), n))
 
 
@@ -147,7 +148,7 @@ def test_gaussian_arms_are_chosen_as_often_as_they_are_best_under_the_posterior(
 def test_an_agent_chooses_alone_as_it_does_among_many(algorithm):
     """To the last bit of its draws: the same choices over many turns, and the same state."""
     n, arms = 5, 4
-    problem = Problem(agents=n, dim=arms, arms=arms, horizon=100, noise=0.5, range=(0.0, 1.0))
+    problem = Problem(agents=n, dim=arms, arms=arms, horizon=100).knowing(Noise(0.5), Range(0.0, 1.0))
     seed = np.random.SeedSequence(3)
     together = algorithm.agents(problem, n, Streams(seed, n))
     apart = [algorithm.agents(problem, 1, Streams(seed, identities=np.array([i]))) for i in range(n)]
