@@ -139,6 +139,37 @@ def test_everybody_runs_on_the_network_and_those_with_a_server_ignore_it():
     assert gossip["peer_messages"].iloc[-1] == trace.peerlink.messages[-1] > 0
 
 
+def test_what_is_compared_is_given_as_values_as_classes_or_in_words():
+    words = fb.compare(["random", "dislinucb:threshold=1"], "linear:clients=3,dim=4,arms=5,pool=20", 20, seeds=1)
+    values = fb.compare({"random": fb.algorithms.Random, "dislinucb": BOTH["dis"]}, ENV, 20, seeds=1)
+    assert words.drop(columns="seconds").equals(values.drop(columns="seconds"))
+    in_words = fb.compare([GossipLinUCB], ENV, 20, seeds=1, network="ring:ttl=2")
+    assert in_words["peer_messages"].iloc[-1] > 0
+    same = fb.compare([GossipLinUCB()], ENV, 20, seeds=1, network=fb.network.Ring(ttl=2))
+    assert in_words.drop(columns="seconds").equals(same.drop(columns="seconds"))
+
+
+def test_a_network_that_nobody_uses_is_refused_before_anything_is_written(tmp_path):
+    with pytest.raises(fb.ConfigError, match=r"^network: dis talks to a server and alone talks to nobody"):
+        fb.compare(BOTH, ENV, 20, seeds=1, network="ring", out=tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+    with pytest.raises(fb.ConfigError, match=r"^network: dislinucb talks to a server, so that it would not be used"):
+        fb.simulate("dislinucb", ENV, 20, network="ring")
+
+
+def test_options_are_those_of_a_simulation(tmp_path):
+    packed = {"wire": fb.Wire(packed=True), "coverage": True}
+    results = comparison({"dis": BOTH["dis"]}, ENV, 20, seeds=1, points=None, out=tmp_path / "out", **packed)
+    trace = fb.simulate(BOTH["dis"], ENV, 20, **packed)
+    np.testing.assert_array_equal(results.frame["bytes"], trace.bytes)
+    np.testing.assert_array_equal(results.frame["coverage"], trace.frame()["coverage"])
+    assert results.settings["run"] == {"horizon": 20, "points": None, "coverage": True, "packed": True}
+    with pytest.raises(fb.ConfigError, match=r"run\.packed: true there, nothing now"):
+        fb.compare({"dis": BOTH["dis"]}, ENV, 20, seeds=1, points=None, out=tmp_path / "out", coverage=True)
+    with pytest.raises(fb.ConfigError, match="there is no option 'converage'; did you mean 'coverage'"):
+        fb.compare(BOTH, ENV, 20, seeds=1, converage=True)
+
+
 def test_a_bare_graph_is_a_network_of_one_hop():
     bare = fb.compare({"gossip": GossipLinUCB()}, ENV, 30, seeds=1, network=nx.cycle_graph(3))
     same = fb.compare({"gossip": GossipLinUCB()}, ENV, 30, seeds=1, network=Given.of(nx.cycle_graph(3), ttl=1))

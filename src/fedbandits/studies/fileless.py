@@ -26,6 +26,8 @@ _MADE_UP = (
     "__weakref",
     "__dict__",
     "__doc__",
+    "__firstlineno__",
+    "__static_attr",
 )
 """How names begin that a class has without its author's doing, or that do not change what it does."""
 

@@ -53,9 +53,12 @@ class Processes:
             with threadpool_limits(limits=1):
                 for task in tasks.values():
                     compile_kernels(task)
-            slots = {
-                executor.submit(work, slot, Parcel(tasks[index])): (slot, index) for slot, index in enumerate(tasks)
-            }
+            # among many workers the first may have booted before the last was asked for: that one starts only now
+            with surroundings_of_workers():
+                slots = {
+                    executor.submit(work, slot, Parcel(task)): (slot, index)
+                    for slot, (index, task) in enumerate(tasks.items())
+                }
             yield from self._collect(slots, steps, tasks, watcher)
         except BrokenProcessPool:
             running = [task for task, done in zip(tasks.values(), steps, strict=True) if 0 <= done < task.horizon]
