@@ -12,12 +12,16 @@ from functools import cached_property
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any, Generic, Literal, TypeVar
 
+from pydantic import ValidationError
+
 from fedbandits.contract.errors import ConfigError, explain, hint
 from fedbandits.contract.wire import Utterance
 
 __all__ = ["About", "AboutEnvironment", "AboutStage", "ConfigError", "Registry", "build", "explain", "hint"]
 
 T = TypeVar("T")
+_GUIDES = ("algorithm", "environment")
+"""Of what there is a guide to adding one's own."""
 
 Calls = Literal["never", "scheduled", "data"]
 """Whether *when* an agent calls depends on what it has observed. "scheduled" follows from turns alone."""
@@ -128,23 +132,37 @@ class Registry(Mapping[str, type[T]], Generic[T]):
     def name_of(self, kind: type[T]) -> str:
         """The name under which `kind` is found again: that in the catalogue, or its address."""
         name = str(getattr(getattr(kind, "about", None), "name", ""))
-        if self._own.get(name) is kind or (name in self._offered and self[name] is kind):
+        address = f"{kind.__module__}:{kind.__qualname__}"
+        if self._own.get(name) is kind:
             return name
-        return f"{kind.__module__}:{kind.__qualname__}"
+        try:
+            return name if name in self._offered and self[name] is kind else address
+        except ConfigError:  # what is offered under that name is another one, and broken
+            return address
 
     @cached_property
-    def _offered(self) -> dict[str, EntryPoint]:
-        return {point.name: point for point in entry_points(group=self._group) if point.name not in self._own}
+    def _offered(self) -> dict[str, list[EntryPoint]]:
+        """What installed packages offer by name; nobody takes the place of what is in this package."""
+        offered: dict[str, list[EntryPoint]] = {}
+        for point in entry_points(group=self._group):
+            if point.name not in self._own:
+                offered.setdefault(point.name, []).append(point)
+        return offered
 
-    def _loaded(self, point: EntryPoint) -> type[T]:
+    def _loaded(self, points: list[EntryPoint]) -> type[T]:
+        point, *others = points
+        if others:
+            packages = " and ".join(f"{_package(one)} ({one.value})" for one in points)
+            raise ConfigError(
+                f"{self.what} {point.name!r} is offered by {packages}; name the one you mean by its address"
+            )
         try:
             return self._checked(point.load(), point.value)
         except ConfigError:
             raise
         except Exception as error:  # whatever somebody's module does when it is imported
-            package = point.dist.name if point.dist is not None else "an installed package"
             raise ConfigError(
-                f"{self.what} {point.name!r} of {package} cannot be imported: {type(error).__name__}: {error}"
+                f"{self.what} {point.name!r} of {_package(point)} cannot be imported: {type(error).__name__}: {error}"
             ) from error
 
     def _at(self, address: str) -> type[T]:
@@ -170,7 +188,9 @@ class Registry(Mapping[str, type[T]], Generic[T]):
             ) from error
         for part in path.split("."):
             if not hasattr(found, part):
-                classes = [name for name, held in vars(found).items() if isinstance(held, type)]
+                classes = [
+                    name for name, held in vars(found).items() if isinstance(held, type) and not self._lacks(held)
+                ]
                 raise ConfigError(f"{self.what} {address!r}: no {part!r} there; {hint(part, classes)}")
             found = getattr(found, part)
         return self._checked(found, address)
@@ -178,13 +198,13 @@ class Registry(Mapping[str, type[T]], Generic[T]):
     def _checked(self, found: Any, address: str) -> type[T]:
         if not isinstance(found, type):
             raise ConfigError(f"{self.what} {address!r}: is no class but {type(found).__name__}; name a class")
-        lacking = [name for name in ("about", *self._needs) if not hasattr(found, name)]
-        if lacking:
-            raise ConfigError(
-                f"{self.what} {address!r}: {found.__name__} lacks {' and '.join(lacking)}; see "
-                f"docs/adding-an-{self.what}"
-            )
+        if lacking := self._lacks(found):
+            guide = f"; see docs/adding-an-{self.what}" if self.what in _GUIDES else ""
+            raise ConfigError(f"{self.what} {address!r}: {found.__name__} lacks {' and '.join(lacking)}{guide}")
         return found
+
+    def _lacks(self, kind: type) -> list[str]:
+        return [name for name in ("about", *self._needs) if not hasattr(kind, name)]
 
     def importable(self) -> dict[str, type[T]]:
         """All of them, without those that cannot be imported, of which a warning tells."""
@@ -195,6 +215,10 @@ class Registry(Mapping[str, type[T]], Generic[T]):
             except ConfigError as error:
                 warnings.warn(str(error), stacklevel=2)
         return found
+
+
+def _package(point: EntryPoint) -> str:
+    return point.dist.name if point.dist is not None else "an installed package"
 
 
 def _module(name: str) -> Any:
@@ -221,5 +245,7 @@ def build(registry: Mapping[str, type[T]], name: str, parameters: Mapping[str, A
         raise ConfigError(f"unknown {what} {name!r}; {hint(name, sorted(registry))}")
     try:
         return kind(**parameters)
+    except ValidationError as error:  # a class that pydantic checks, without our decorator
+        raise ConfigError(explain(name, error)) from None
     except TypeError as error:  # a class that checks nothing itself
         raise ConfigError(f"{name}: {error}") from error
