@@ -4,12 +4,13 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 JOBS ?= 2
+PYTHONS ?= 3.11 3.12 3.13
 
 .DEFAULT_GOAL := help
-.PHONY: help demo federation test test-slow lint format bench docs experiments wheel-check clean
+.PHONY: help demo federation test test-slow test-pythons lint format bench docs experiments wheel-check clean
 
 help: ## show this list
-	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
+	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-13s %s\n", $$1, $$2}'
 
 $(VENV)/pip: constraints.txt
 	$(PYTHON) -c 'import sys; sys.exit("fedbandits needs Python 3.11 or newer; set PYTHON=...") if sys.version_info < (3, 11) else None'
@@ -45,6 +46,13 @@ test: $(VENV)/developing ## the whole suite, a few minutes
 test-slow: $(VENV)/developing ## evidence that takes longer
 	$(BIN)/python -m pytest -m slow
 
+test-pythons: ## the whole suite on every supported Python that is found, each in an environment of its own
+	@for version in $(PYTHONS); do found=; \
+		for python in python$$version "$${PYENV_ROOT:-$$HOME/.pyenv}"/versions/$$version.*/bin/python3; do \
+			if [ -z "$$found" ] && "$$python" -c '' 2> /dev/null; then found=$$python; fi; done; \
+		echo "Python $$version: $${found:-not found}"; \
+		if [ -n "$$found" ]; then $(MAKE) --no-print-directory test VENV=build/python-$$version PYTHON=$$found || exit 1; fi; done
+
 lint: $(VENV)/developing ## formatting, lint, types, and which room imports which
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
@@ -59,10 +67,14 @@ bench: $(VENV)/developing ## speed and memory, as ratios within one run
 	$(PIP) install --quiet --constraint constraints.txt --editable '.[peers]' || echo "some peers do not install here; their rows say so"
 	$(BIN)/python -m benchmarks
 
+$(VENV)/experimenting: $(VENV)/installed
+	$(PIP) install --quiet --constraint constraints.txt --editable '.[data]'
+	@touch $@
+
 docs: $(VENV)/documenting ## the documentation, in site/
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 
-experiments: $(VENV)/installed ## every experiment with its claims
+experiments: $(VENV)/experimenting ## every experiment with its claims
 	@for name in $$($(BIN)/fedbandits list experiments --json | $(BIN)/python -c 'import json, sys; print(*(e["name"] for e in json.load(sys.stdin)))'); do \
 		$(BIN)/fedbandits run $$name --jobs $(JOBS) || exit 1; done
 
