@@ -55,7 +55,7 @@ def _say(text: str) -> None:
         print(f"fedbandits: {text}", file=sys.stderr, flush=True)
 
 
-class _Listener(event.Listener):  # type: ignore[misc]
+class _Listener(event.Listener):
     """Counts and times our kernels. Numba compiles one at a time, and those that another one calls inside of it."""
 
     def __init__(self) -> None:
@@ -90,4 +90,4 @@ def _ours(event: event.Event) -> bool:
 
 
 _LISTENER = _Listener()
-event.register("numba:compile", _LISTENER)
+event.register("numba:compile", _LISTENER)  # type: ignore[no-untyped-call]
