@@ -173,10 +173,11 @@ RING = '[network]\nname = "ring"\nttl = 2\n'
 
 def test_a_network_is_one_of_the_catalogue_for_every_case(tmp_path):
     experiment = load(tmp_path, SOUND + RING + "loss = 0.1\n")
-    assert {(case.network.about.name, case.network.ttl, case.network.loss) for case in experiment.cases} == {
-        ("ring", 2, 0.1)
-    }
-    assert all(case.network is None for case in load(tmp_path, SOUND).cases)
+    assert {
+        (case.options.network.about.name, case.options.network.ttl, case.options.network.loss)
+        for case in experiment.cases
+    } == {("ring", 2, 0.1)}
+    assert all(case.options.network is None for case in load(tmp_path, SOUND).cases)
 
 
 def test_sweeps_over_networks_and_their_parameters(tmp_path):
@@ -192,22 +193,28 @@ def test_sweeps_over_networks_and_their_parameters(tmp_path):
             {"network": "ring", "ttl": "diameter"},
         ]
         for case in dis:
-            assert (case.network.about.name, case.network.ttl) == (case.point["network"], case.point["ttl"])
-            assert case.network.loss == (0.5 if "loss" in table else 0.0)
+            assert (case.options.network.about.name, case.options.network.ttl) == (
+                case.point["network"],
+                case.point["ttl"],
+            )
+            assert case.options.network.loss == (0.5 if "loss" in table else 0.0)
         assert len(experiment.cases) == 8
 
 
 def test_points_may_name_networks(tmp_path):
     points = "[[points]]\nnetwork.name = 'star'\nnetwork.ttl = 1\n[[points]]\nnetwork.name = 'ring'\nnetwork.ttl = 3\n"
     cases = load(tmp_path, SOUND + points).cases
-    assert [(case.network.about.name, case.network.ttl) for case in cases] == 2 * [("star", 1), ("ring", 3)]
+    assert [(case.options.network.about.name, case.options.network.ttl) for case in cases] == 2 * [
+        ("star", 1),
+        ("ring", 3),
+    ]
 
 
 def test_a_parameter_called_like_a_measurement_has_a_column_of_its_own(tmp_path, monkeypatch):
     class Private(ALGORITHMS["dislinucb"]):
         epsilon: float = 1.0
 
-    monkeypatch.setitem(ALGORITHMS, "private", dataclass(frozen=True, kw_only=True)(Private))
+    monkeypatch.setitem(ALGORITHMS._own, "private", dataclass(frozen=True, kw_only=True)(Private))
     text = SOUND.replace('"dislinucb"', '"private"') + "[sweep]\nalgorithms.dis.epsilon = [0.5, 2.0]\n"
     experiment = load(tmp_path, text)
     assert experiment.columns == ["epsilon_given"]
@@ -251,7 +258,7 @@ def test_errors_about_networks_name_file_and_field(tmp_path, text, error):
 
 
 def test_who_talks_on_a_graph_needs_one(tmp_path, monkeypatch):
-    monkeypatch.setitem(ALGORITHMS, "sample-gossip", GossipLinUCB)
+    monkeypatch.setitem(ALGORITHMS._own, "sample-gossip", GossipLinUCB)
     peers = SOUND.replace('"dislinucb"', '"sample-gossip"')
     with pytest.raises(ConfigError, match=r"algorithms\.dis: sample-gossip talks on a graph; give \[network\]"):
         load(tmp_path, peers)

@@ -106,7 +106,7 @@ def test_parameters_of_one_algorithm_do_not_multiply_the_others(small):
 
 @pytest.fixture
 def networked(tmp_path, monkeypatch):
-    monkeypatch.setitem(ALGORITHMS, "sample-gossip", GossipLinUCB)
+    monkeypatch.setitem(ALGORITHMS._own, "sample-gossip", GossipLinUCB)
     path = tmp_path / "networked.toml"
     text = SMALL.partition("[sweep]")[0].replace("dim = 2", "dim = 2\nclients = 5")
     text = text.replace('"dislinucb"\nthreshold = 0.5', '"sample-gossip"')
