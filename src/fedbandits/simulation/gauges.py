@@ -7,13 +7,16 @@ own is given to `simulate(..., gauges=[MyGauge])` and becomes a column of `Trace
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, ClassVar, Self
 
 import numpy as np
 
 from fedbandits.contract.arrays import BoolArray, FloatArray
+from fedbandits.contract.errors import ConfigError
 from fedbandits.contract.population import Ellipsoids
 from fedbandits.contract.state import Stateful
+from fedbandits.simulation.metrics import METRICS
 
 if TYPE_CHECKING:
     from fedbandits.simulation.loop import Simulation
@@ -90,6 +93,16 @@ class Epsilon(Gauge):
         spent = self._run.agents.spent()
         assert spent is not None
         return float(spent.max())
+
+
+def check_gauges(gauges: Sequence[type[Gauge]]) -> None:
+    """Refuse gauges of one name, or of a metric's that every run has: each is to be found under its own."""
+    names = [kind.name for kind in gauges]
+    for kind in gauges:
+        if kind.name in METRICS and kind not in (Coverage, Epsilon):
+            raise ConfigError(f"gauges: {kind.name!r} is a metric of every run; give {kind.__name__} another name")
+        if names.count(kind.name) > 1:
+            raise ConfigError(f"gauges: two of them are called {kind.name!r}; give one of them another name")
 
 
 def covers(ellipsoids: Ellipsoids, theta: FloatArray) -> BoolArray:

@@ -200,7 +200,10 @@ class Simulation(Stateful):
             else:
                 held[""][name] = array
         for part, holder in parts.items():
-            holder.load(held[part])
+            try:
+                holder.load(held[part])
+            except ValueError as error:
+                raise ValueError(f"{part}: {error}") from error
         super().load(held[""])
 
     def _portrait(self) -> State:

@@ -14,7 +14,7 @@ from fedbandits.contract.catalogue import ConfigError, hint
 from fedbandits.contract.wire import Wire
 from fedbandits.graphs.network import Network
 from fedbandits.simulation.arguments import NetworkLike, network_of
-from fedbandits.simulation.gauges import Gauge
+from fedbandits.simulation.gauges import Gauge, check_gauges
 
 
 class Options(TypedDict, total=False):
@@ -61,6 +61,7 @@ class RunOptions:
             "network": network_of(given.get("network")),
             "gauges": tuple(given.get("gauges", ())),
         }
+        check_gauges(values["gauges"])
         return cls(**values)
 
     def keywords(self) -> Options:
