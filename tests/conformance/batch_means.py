@@ -7,15 +7,22 @@ from typing import Any
 import numpy as np
 from scipy.optimize import brentq
 
+from fedbandits.contract.facts import Moment, Noise
 from fedbandits.contract.problem import Problem
 
 
 def moments(algorithm: Any, problem: Problem) -> tuple[float, float, float]:
     """Order p = 1 + eps, raw bound u and central bound v: as given, or of the problem."""
-    known = problem.moment
+    known = problem.get(Moment)
     order = algorithm.order if algorithm.order is not None else known.order if known else 2.0
     raw = algorithm.raw if algorithm.raw is not None else known.raw if known else np.nan
-    central = algorithm.central if algorithm.central is not None else known.central if known else problem.noise**2
+    central = (
+        algorithm.central
+        if algorithm.central is not None
+        else known.central
+        if known
+        else problem.get(Noise, Noise()).sigma ** 2
+    )
     return order, raw, central
 
 

@@ -7,15 +7,13 @@ from pathlib import Path
 
 import numpy as np
 
-from conformance.subjects import simulation
-
-SEED = 11
+from conformance.subjects import subject
 
 
 def main(directory: Path, names: list[str]) -> None:
     """Load each `NAME.before.npz`, run to the horizon and leave `NAME.after.npz`."""
     for name in names:
-        run = simulation(name, SEED)
+        run = subject(name).simulation()
         with np.load(directory / f"{name}.before.npz", allow_pickle=False) as saved:
             run.load(dict(saved))
         run.run()

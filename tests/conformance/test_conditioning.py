@@ -1,4 +1,4 @@
-"""Positive definiteness survives 10^5 steps of ill-conditioned arms (`steps_of` names those that take fewer).
+"""Positive definiteness survives 10^5 steps of ill-conditioned arms (families say where fewer are affordable).
 
 The costliest take a tenth of that, and all of it only in the slow part of the suite.
 """
@@ -11,15 +11,16 @@ from typing import Any
 import numpy as np
 import pytest
 
-from conformance.subjects import NAMES, REGISTRY, STAR, population, problem_of, steps_of, talkative
+from conformance.subjects import NAMES, REGISTRY, STAR, family_of, population, problem_of, talkative
 from fedbandits.contract.ledger import Ledger
+from fedbandits.contract.streams import Streams
 from fedbandits.contract.wire import Wire
 from fedbandits.transport.carriers import InProcess, hold
 
+STEPS = 100_000
 CHECKS = 10
-COSTLY = ("async-linucb-am", "fedglb-newton", "fedglb-ucb-3")
-HASTY = {"alternations": 1, "cap": 3, "iterations": 3}
-"""Iterative estimates are cut short: how good they are does not matter here."""
+CHEAP = ("async-linucb", "fedlinucb-async", "n-ons-glm")
+"""Those that are tried in full every time."""
 
 
 def distinct() -> list[str]:
@@ -28,19 +29,19 @@ def distinct() -> list[str]:
     for name in sorted(NAMES, key=lambda name: (name not in STAR, name)):
         agents = population(name, problem_of(name), 1)
         if any(key.endswith("inverse") for key in agents.state()):
-            kind = type(agents)
-            found.setdefault((kind.learn, getattr(kind, "answer", None)), name)
+            found.setdefault((type(agents).learn, type(agents).answer), name)
     return list(found.values())
 
 
 def lengths() -> Iterator[Any]:
     """Every algorithm with its number of steps."""
     for name in distinct():
-        if name in COSTLY:
-            yield name, steps_of(name) // 10
-            yield pytest.param(name, steps_of(name), marks=pytest.mark.slow)
+        steps = family_of(name).affordable.get(name, STEPS)
+        if name in CHEAP:
+            yield name, steps
         else:
-            yield name, steps_of(name)
+            yield name, steps // 10
+            yield pytest.param(name, steps, marks=pytest.mark.slow)
 
 
 @pytest.mark.parametrize(("name", "steps"), list(lengths()))
@@ -50,10 +51,10 @@ def test_inverses_stay_positive_definite(name, steps):
     The server has the floor whenever somebody calls, as in a run, so that settling and bulk updates take part.
     """
     fields = REGISTRY[name].__dataclass_fields__
-    harsh = {field: value for field, value in ({"ridge": 1e-5} | HASTY).items() if field in fields}
+    harsh = {field: value for field, value in family_of(name).harsh.items() if field in fields}
     problem = problem_of(name, horizon=steps, clients=2)
     agents = population(name, problem, **harsh)
-    server = talkative(name, **harsh).server(problem, 2)
+    server = talkative(name, **harsh).server(problem, 2, Streams(np.random.SeedSequence(0), 1))
     carrier = InProcess(agents, Ledger(), Wire())
     rng = np.random.default_rng(1)
     direction = rng.standard_normal(problem.dim)

@@ -11,20 +11,30 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import fedbandits as fb
-from conformance.flood import TOLD, Flood
 from conformance.gossip import FRESH, GossipLinUCB
-from conformance.subjects import CLIENTS, HORIZON, home, same, simulation
-from conformance.worlds import two_worlds
+from conformance.subjects import CLIENTS, HORIZON, home, subject
 from fedbandits.contract.catalogue import About
+from fedbandits.contract.facts import Place
 from fedbandits.contract.ledger import Ledger
 from fedbandits.contract.messages import Message
-from fedbandits.contract.state import Stateful
-from fedbandits.contract.wire import Utterance, Wire, vector
-from fedbandits.graphs.network import Given
+from fedbandits.contract.population import Population
+from fedbandits.contract.wire import Utterance, Wire, WireField, vector
+from fedbandits.graphs.network import Faults, Given
 from fedbandits.simulation.loop import Simulation
-from fedbandits.transport.closed_form import ClosedForm
+from fedbandits.testing.breach import same
+from fedbandits.testing.flood import Flood
+from fedbandits.testing.worlds import two_worlds
+from fedbandits.transport.relay import Relay, relay_for
 
 NAME = GossipLinUCB.about.name
+NAMING = Utterance("name", "peer", (vector("tag", 2),))
+TOLD = Utterance("told", "peer", (WireField("arm", dtype="i8"), WireField("reward", raw=True)))
+
+
+def quiet_relay(graph: nx.Graph, hops: int, ledger: Ledger, said: Utterance = NAMING) -> Relay:
+    """The relay on a graph where nothing goes wrong."""
+    wire = Wire().speaking([said], {"d": 5})
+    return relay_for(Place(graph, hops), Faults(), False, 0, ledger, wire, np.random.SeedSequence(0))
 
 
 class Parrots:
@@ -35,11 +45,12 @@ class Parrots:
         self.step = 0
         self.heard = []
 
-    def say(self, who):
+    def say(self, learned):
         names = np.array(sorted(self.speakers[self.step]), dtype=np.int64)
         if len(names) == 0:
-            return None
-        return Message("name", names, {"tag": np.stack([names, np.full(len(names), self.step)], axis=1).astype(float)})
+            return []
+        tags = np.stack([names, np.full(len(names), self.step)], axis=1).astype(float)
+        return [Message("name", names, {"tag": tags})]
 
     def hear(self, inbox):
         tags = inbox.said.arrays["tag"]
@@ -66,8 +77,7 @@ def test_closed_form_equals_flooding(network, ttl, data):
     nodes = st.sets(st.sampled_from(sorted(network)))
     speakers = data.draw(st.lists(nodes, min_size=1, max_size=6)) + [set()] * ttl
     peers, ledger = Parrots(speakers), Ledger()
-    wire = Wire().speaking([Utterance("name", "peer", (vector("tag", 2),))], {})
-    relay, flood = ClosedForm(network, ttl, ledger, wire), Flood(network, ttl)
+    relay, flood = quiet_relay(network, ttl, ledger), Flood(network, ttl)
     expected, links = [], 0
     for step, said in enumerate(speakers):
         peers.step = step
@@ -87,7 +97,7 @@ def test_a_message_reaches_exactly_the_agents_within_its_life():
     """On a path of five, said in the middle with two hops to live: round 0 reaches 1 and 3, round 1 reaches 0 and 4."""
     peers = Parrots([{2}, set(), set()])
     ledger = Ledger()
-    relay = ClosedForm(nx.path_graph(5), 2, ledger, Wire())
+    relay = quiet_relay(nx.path_graph(5), 2, ledger)
     for step in range(3):
         peers.step = step
         relay.round(peers, np.arange(5), step)
@@ -132,13 +142,14 @@ def test_more_hops_mean_less_regret_and_more_messages():
 
 
 def test_letters_under_way_are_part_of_the_snapshot():
-    run = simulation(NAME, 2)
+    gossip = subject(NAME)
+    run = gossip.simulation()
     run.run(steps=10)
     saved = run.state()
     run.run()
     forgetful = {key: value for key, value in saved.items() if not key.startswith("relay.")}
     forgetful["relay.flying"] = np.array(0)
-    resumed, lossy = simulation(NAME, 2), simulation(NAME, 2)
+    resumed, lossy = gossip.simulation(), gossip.simulation()
     resumed.load(saved)
     resumed.run()
     lossy.load(forgetful)
@@ -156,14 +167,15 @@ class Chatter:
     def agents(self, problem, n, rng):
         return Chatterers(problem.arms, n)
 
-    def server(self, problem, n):
+    def server(self, problem, n, rng):
         return None
 
 
-class Chatterers(Stateful):
+class Chatterers(Population):
     keeps = ("total", "last", "got", "turns")
 
     def __init__(self, arms, n):
+        super().__init__(n)
         self.total, self.turns = np.zeros((n, arms)), np.zeros(n, dtype=np.int64)
         self.last, self.got = np.zeros(n, dtype=np.int64), np.zeros(n)
 
@@ -176,8 +188,8 @@ class Chatterers(Stateful):
         self.last[who], self.got[who] = picks, rewards
         self.total[who, picks] += rewards
 
-    def say(self, who):
-        return Message("told", who, {"arm": self.last[who], "reward": self.got[who]})
+    def say(self, learned):
+        return [Message("told", learned, {"arm": self.last[learned], "reward": self.got[learned]})]
 
     def hear(self, inbox):
         arm, reward = (inbox.said.arrays[name][inbox.row] for name in ("arm", "reward"))
@@ -243,7 +255,7 @@ class TestTrouble:
 
 class TestNetworkIsChecked:
     def test_missing(self):
-        with pytest.raises(fb.ConfigError, match="give network="):
+        with pytest.raises(fb.ConfigError, match="give a network"):
             fb.simulate(GossipLinUCB(), home(NAME), 3)
 
     @pytest.mark.parametrize("nodes", [CLIENTS - 1, CLIENTS + 1])
@@ -268,18 +280,18 @@ class TestNetworkIsChecked:
         class Chatty(Parrots):
             pass
 
-        relay = ClosedForm(nx.path_graph(3), 1, Ledger(), Wire().speaking([FRESH], {"d": 5}))
+        relay = quiet_relay(nx.path_graph(3), 1, Ledger(), FRESH)
         with pytest.raises(ValueError, match="never declared"):
             relay.round(Chatty([{0}]), np.arange(3), 0)
 
 
 def test_agents_know_their_network():
-    """`Problem.network` is the graph given to the simulation."""
+    """The fact `Place` holds the graph given to the simulation."""
     seen = []
 
     class Curious(GossipLinUCB):
         def agents(self, problem, n, rng):
-            seen.append(problem.network)
+            seen.append(problem.get(Place).graph)
             return super().agents(problem, n, rng)
 
     ring = nx.cycle_graph(CLIENTS)

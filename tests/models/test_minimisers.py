@@ -7,10 +7,10 @@ import pytest
 from scipy.special import expit
 
 import fedbandits as fb
-from conformance.worlds import recorded
 from fedbandits.algorithms import ALGORITHMS
 from fedbandits.models.minimisers import accelerated, newton
 from fedbandits.simulation.loop import Simulation
+from fedbandits.testing.recording import recorded
 
 RIDGE, D = 2.0, 6
 

@@ -131,6 +131,13 @@ class Subject:
         run.run()
         return run
 
+    @cached_property
+    def finished_otherwise(self) -> Simulation:
+        """As `finished`, under the next seed."""
+        run = self.simulation(self.seed + 1)
+        run.run()
+        return run
+
     def two_worlds(
         self,
         attendance: Attendance = "as it is",

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from conformance.worlds import Event
+from fedbandits.testing.recording import Event
 
 
 class Books:

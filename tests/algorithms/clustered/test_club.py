@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 import fedbandits as fb
-from conformance.worlds import recorded
 from fedbandits.algorithms import CLUB, CentralLinUCB, IndependentLinUCB
 from fedbandits.algorithms.clustered.grouping import components, shrinking
 from fedbandits.environments import ClusteredLinear
 from fedbandits.simulation.loop import Simulation
+from fedbandits.testing.recording import recorded
 
 N, D = 12, 4
 HORIZON = 200

@@ -7,10 +7,10 @@ import pytest
 from clustered_data import by_definition
 from scipy.stats import binom, chi2
 
-from conformance.worlds import recorded
 from fedbandits.algorithms import DyClu
 from fedbandits.environments import ClusteredDrift, ClusteredLinear
 from fedbandits.simulation.loop import Simulation
+from fedbandits.testing.recording import recorded
 
 N, D = 12, 4
 SHAPE = {"clients": N, "dim": D, "arms": 6, "pool": 60, "sizes": (5, 4, 3), "centres": "equidistant", "gamma": 1.2}

@@ -6,11 +6,12 @@ import numpy as np
 import pytest
 
 import fedbandits as fb
-from conformance.worlds import Together, recorded
 from fedbandits.algorithms import FCLUBDC
 from fedbandits.contract.wire import Wire
 from fedbandits.environments import ClusteredLinear
 from fedbandits.simulation.loop import Simulation
+from fedbandits.testing.recording import recorded
+from fedbandits.testing.worlds import Together
 from fedbandits.transport.carriers import hold
 
 N, D = 12, 4

@@ -9,7 +9,6 @@ import pytest
 from clustered_books import IncrementBooks, TotalBooks
 
 import fedbandits as fb
-from conformance.worlds import Together, recorded
 from fedbandits.algorithms import (
     DisLinUCB,
     HetoFedBandit,
@@ -27,6 +26,8 @@ from fedbandits.contract.streams import Streams
 from fedbandits.contract.wire import Wire
 from fedbandits.environments import ClusteredDrift, ClusteredLinear
 from fedbandits.simulation.loop import Simulation
+from fedbandits.testing.recording import recorded
+from fedbandits.testing.worlds import Together
 
 N, D, K = 9, 4, 6
 HORIZON = 150

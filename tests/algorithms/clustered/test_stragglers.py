@@ -7,7 +7,6 @@ import pytest
 from clustered_books import IncrementBooks, TotalBooks
 
 import fedbandits as fb
-from conformance.worlds import recorded
 from fedbandits.algorithms import (
     CLUB,
     FCLUBDC,
@@ -28,6 +27,7 @@ from fedbandits.contract.messages import Message
 from fedbandits.contract.problem import Problem
 from fedbandits.contract.streams import Streams
 from fedbandits.environments import ClusteredLinear, Linear
+from fedbandits.testing.recording import recorded
 
 N, D, K = 8, 4, 6
 HORIZON = 300

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 import fedbandits as fb
-from conformance.worlds import recorded
 from fedbandits.algorithms import ALGORITHMS
 from fedbandits.contract.ledger import DIRECTIONS, UNITS
+from fedbandits.testing.recording import recorded
 
 N, D = 6, 5
 FAMILY = sorted(name for name, kind in ALGORITHMS.items() if kind.about.family == "generalized")

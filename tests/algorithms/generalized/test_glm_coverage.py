@@ -7,9 +7,9 @@ import pytest
 from scipy.stats import binomtest
 
 import fedbandits as fb
-from conformance.worlds import recorded
 from fedbandits.algorithms import ALGORITHMS
 from fedbandits.algorithms.generalized.agents import CentredAgents
+from fedbandits.testing.recording import recorded
 
 RUNS, STEPS, N, D = 40, 60, 4, 3
 DELTA = 0.1

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 import fedbandits as fb
-from conformance.worlds import recorded
 from fedbandits.algorithms import ALGORITHMS, CentralLinUCB, IndependentLinUCB
 from fedbandits.linalg.links import MeanFunction
+from fedbandits.testing.recording import recorded
 
 N, D = 5, 4
 RIDGE, WIDTH = 1e-6, 0.3

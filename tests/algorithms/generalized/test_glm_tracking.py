@@ -7,9 +7,9 @@ import pytest
 from scipy.special import expit
 
 import fedbandits as fb
-from conformance.worlds import recorded
 from fedbandits.algorithms import ALGORITHMS
 from fedbandits.contract.facts import Link, Noise
+from fedbandits.testing.recording import recorded
 
 N, D = 4, 5
 

@@ -7,7 +7,7 @@ import pytest
 from linear_reference import Async, Central, Dis, Fed, Reference
 
 import fedbandits as fb
-from conformance.worlds import recorded
+from fedbandits.testing.recording import recorded
 
 PAIRS = {
     "independent-linucb": (fb.algorithms.IndependentLinUCB, Reference, {}, {}),

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 import fedbandits as fb
-from conformance.subjects import same
-from conformance.worlds import recorded
 from fedbandits.algorithms import AsyncLinUCB, CentralLinUCB, DisLinUCB, FedLinUCBAsync, IndependentLinUCB
+from fedbandits.testing.breach import same
+from fedbandits.testing.recording import recorded
 
 N, D = 5, 4
 

@@ -6,13 +6,14 @@ import numpy as np
 import pytest
 
 import fedbandits as fb
-from conformance.worlds import Together, recorded
 from fedbandits.algorithms import AsyncLinUCB, AsyncLinUCBAM, CentralLinUCB, DisLinUCB, FedLinUCBAsync
 from fedbandits.contract.facts import Shared
 from fedbandits.contract.messages import Message
 from fedbandits.contract.problem import Problem
 from fedbandits.contract.streams import Streams
 from fedbandits.contract.wire import Wire
+from fedbandits.testing.recording import recorded
+from fedbandits.testing.worlds import Together
 from fedbandits.transport.carriers import hold
 
 N, D, K = 5, 4, 6

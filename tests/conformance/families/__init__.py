@@ -1,0 +1,1 @@
+"""One file for each family, named like it; see `conformance.family`."""

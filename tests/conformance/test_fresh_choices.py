@@ -1,0 +1,25 @@
+"""No agent acts on a stale estimate: its choices are recomputed, as its family says, by means of their own."""
+
+from __future__ import annotations
+
+import pytest
+
+from conformance.subjects import CLIENTS, NAMES, TALKING, TTL, about, family_of
+
+TRIALS = [(name, label, trial) for name in NAMES for label, trial in family_of(name).choices(name)]
+
+
+@pytest.mark.parametrize("trial", [trial for *_, trial in TRIALS], ids=[f"{name}-{label}" for name, label, _ in TRIALS])
+def test_what_it_acts_on_is_what_it_knows(trial):
+    trial()
+
+
+def test_everybody_who_is_told_something_is_tried():
+    """Those that draw at random, or estimate by an optimisation of their own, are tried in `tests/algorithms`."""
+    elsewhere = {"charm", "private-fed-ucb", "consensus-ucb"}
+    assert {name for name in TALKING if about(name).family != "any"} - {name for name, *_ in TRIALS} == elsewhere
+
+
+def test_the_ring_is_wide_enough():
+    """Guards the armed family's trials: some agents must be out of reach, or distances would not matter."""
+    assert CLIENTS // 2 > TTL

@@ -1,0 +1,38 @@
+"""What an algorithm declares is all that its wire takes."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from conformance.subjects import TALKING, about, subject
+from fedbandits.contract.messages import Message
+from fedbandits.contract.wire import WireError
+
+
+@pytest.mark.parametrize("name", TALKING)
+def test_undeclared_messages_are_refused(name):
+    wire = subject(name).wire
+    who = np.arange(2)
+    for utterance in about(name).says:
+        direction = utterance.direction
+        arrays = {
+            field.name: np.zeros((2, *(wire.sizes.get(size, size) for size in field.shape)), field.dtype)
+            for field in utterance.fields
+        }
+        wire.check(Message(utterance.kind, who, arrays), direction)
+        with pytest.raises(WireError, match="never declared"):
+            wire.check(Message(utterance.kind + "-x", who, arrays), direction)
+        with pytest.raises(WireError, match="surplus"):
+            wire.check(Message(utterance.kind, who, arrays | {"surplus": np.zeros(2)}), direction)
+        for field in utterance.fields:
+            grown = arrays | {field.name: arrays[field.name][..., None]}
+            with pytest.raises(WireError, match=field.name):
+                wire.check(Message(utterance.kind, who, grown), direction)
+            mistyped = arrays | {field.name: arrays[field.name].astype("f4" if field.dtype == "f8" else "f8")}
+            with pytest.raises(WireError, match="of type"):
+                wire.check(Message(utterance.kind, who, mistyped), direction)
+            if not field.optional:
+                lacking = {key: value for key, value in arrays.items() if key != field.name}
+                with pytest.raises(WireError, match=field.name):
+                    wire.check(Message(utterance.kind, who, lacking), direction)
