@@ -88,6 +88,7 @@ def test_a_graph_is_a_network_of_one_hop_and_nothing_is_none():
             Demanding,
             r"Demanding has no default for clients and seasons; .* Demanding\(clients=\.\.\., sea",
         ),
+        (environment_of, object(), r"^environment: object\(\) is no environment"),
         (environment_of, "clients=3", "nothing to be labelled"),
         (network_of, 3, "network: 3 is no network; give one of fedbandits.network, its name"),
         (network_of, fb.network.Given, r"Given has no default for nodes; give one that is made: Given\(nodes=\.\.\.\)"),
@@ -116,6 +117,15 @@ def test_a_list_is_labelled_by_names_and_by_what_differs():
         "low": DIS(threshold=0.5),
         "dislinucb ridge 2.0, threshold 1.0": DIS(threshold=1, ridge=2),
     }
+
+
+def test_namesakes_may_differ_in_their_stages():
+    given = ["dislinucb|quantise:bits=8", "dislinucb|quantise:bits=4", "dislinucb"]
+    assert list(algorithms_of(given)) == [
+        "dislinucb|quantise quantise bits 8",
+        "dislinucb|quantise quantise bits 4",
+        "dislinucb",
+    ]
 
 
 @pytest.mark.parametrize("one", [DIS(), DIS, "dislinucb", iter([DIS])])

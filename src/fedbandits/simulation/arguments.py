@@ -7,8 +7,8 @@ the command line: "dislinucb:threshold=2". What cannot be meant is refused by an
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Protocol, TypeAlias, TypeVar, cast
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar, cast
 
 import numpy as np
 
@@ -16,7 +16,7 @@ from fedbandits.algorithms import ALGORITHMS
 from fedbandits.channel import STAGES, through
 from fedbandits.contract.algorithm import Algorithm
 from fedbandits.contract.catalogue import ConfigError, build
-from fedbandits.contract.description import name_of, parameters_of, plain
+from fedbandits.contract.description import describe, name_of
 from fedbandits.contract.specs import Spec, parse
 from fedbandits.contract.world import Environment, World
 from fedbandits.environments import ENVIRONMENTS
@@ -166,7 +166,7 @@ def _told_apart(name: str, algorithms: Sequence[Algorithm], option: str) -> list
     """A label for each of `algorithms`, all of which are called `name`."""
     if len(algorithms) == 1:
         return [name]
-    held = [{key: plain(value) for key, value in parameters_of(algorithm).items()} for algorithm in algorithms]
+    held = [dict(_words(describe(algorithm))) for algorithm in algorithms]
     keys = list(dict.fromkeys(key for parameters in held for key in parameters))
     differing = [key for key in keys if any(other.get(key) != held[0].get(key) for other in held)]
     labels = [f"{name} {', '.join(f'{key} {own.get(key)}' for key in differing)}".strip() for own in held]
@@ -176,6 +176,16 @@ def _told_apart(name: str, algorithms: Sequence[Algorithm], option: str) -> list
             "mapping {label: algorithm}, or in words LABEL=NAME:..."
         )
     return labels
+
+
+def _words(described: Mapping[str, Any], of: str = "") -> Iterator[tuple[str, Any]]:
+    """The parameters in a description by name, those of stages after the name of the stage."""
+    for key, value in described.items():
+        if isinstance(value, list) and value and all(isinstance(part, dict) and "name" in part for part in value):
+            for part in value:
+                yield from _words(part, f"{part['name']} ")
+        elif key != "name":
+            yield f"{of}{key}", value
 
 
 def _label(label: object, option: str) -> str:
@@ -230,5 +240,5 @@ def _listed(words: Sequence[str]) -> str:
 def _shown(given: object) -> str:
     if isinstance(given, type):
         return given.__name__
-    shown = repr(given)
+    shown = f"{type(given).__name__}()" if type(given).__repr__ is object.__repr__ else repr(given)
     return shown if len(shown) <= 60 else f"{shown[:57]}..."
