@@ -1,9 +1,9 @@
 """Runs of earlier versions, repeated: every decision, every message and every byte is what it was.
 
-`traces-0.1.0.jsonl` holds, line by line, a run at small size of every experiment and algorithm of that version, and what
-came of it: final figures, and a digest of regret, reward, ledger, synchronisations, regret by client and privacy spent
-at every step. Digests are of floating point numbers: another processor may round differently, so the file says which one
-it was made on.
+`traces-0.1.0.jsonl` holds, line by line, a run at small size of every experiment and algorithm of that version, and
+what came of it: final figures, and a digest of regret, reward, ledger, synchronisations, regret by client and privacy
+spent at every step. Digests are of floating point numbers: another processor may round differently, so the file says
+which one it was made on.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def groups() -> Iterator[Any]:
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("runs", groups())
+@pytest.mark.parametrize("runs", list(groups()))
 def test_runs_are_what_they_were(runs: list[dict[str, Any]]) -> None:
     if HEAD["processor"] != llvmlite.binding.get_host_cpu_name():
         pytest.skip(f"the traces were made on another processor ({HEAD['processor']}), which may round differently")
