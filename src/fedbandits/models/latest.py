@@ -97,21 +97,22 @@ def _within_reach(place: Place | None, identities: IntArray) -> tuple[IntArray, 
     return starts, origin[np.lexsort((origin, listener))]
 
 
+# unsigned indices, since these are innermost loops: signed ones would be tested for counting from the end
 @jit
 def _places(starts: IntArray, origins: IntArray, to: IntArray, row: IntArray, said_by: IntArray) -> IntArray:
     """(letters,) the row that each letter belongs to, -1 where there is none."""
     places = np.empty(len(to), np.int64)
     for e in range(len(to)):
         origin = said_by[row[e]]
-        low, high = starts[to[e]], starts[to[e] + 1]
+        low, high = np.uint64(starts[to[e]]), np.uint64(starts[to[e] + 1])
         end = high
         while low < high:
-            middle = (low + high) // 2
+            middle = (low + high) >> np.uint64(1)
             if origins[middle] < origin:
-                low = middle + 1
+                low = middle + np.uint64(1)
             else:
                 high = middle
-        places[e] = low if low < end and origins[low] == origin else -1
+        places[e] = np.int64(low) if low < end and origins[low] == origin else -1
     return places
 
 
@@ -131,5 +132,6 @@ def _newer(places: IntArray, row: IntArray, born: IntArray, kept_born: IntArray)
 @jit
 def _copy(newer: IntArray, places: IntArray, row: IntArray, told: Array, kept: Array) -> None:
     for e in newer:
-        for k in range(told.shape[1]):
-            kept[places[e], k] = told[row[e], k]
+        place, r = np.uint64(places[e]), np.uint64(row[e])
+        for k in range(np.uint64(told.shape[1])):
+            kept[place, k] = told[r, k]
