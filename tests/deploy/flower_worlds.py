@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import fields
 from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
 
-from conformance.worlds import Together
 from fedbandits.contract.algorithm import Algorithm
 from fedbandits.contract.arrays import IntArray, State
+from fedbandits.contract.streams import seeds_of
 from fedbandits.contract.wire import Wire
 from fedbandits.deploy import Agent
 from fedbandits.deploy.flower.book import Book
@@ -21,6 +22,7 @@ from fedbandits.deploy.flower.desk import Desk
 from fedbandits.deploy.flower.post import Answer, Letter, Presence
 from fedbandits.deploy.settings import Settings
 from fedbandits.environments import Environment, World
+from fedbandits.testing.worlds import Conditions, Together
 from fedbandits.transport.carriers import hold
 
 Fate = Literal["delivered", "lost", "unanswered"]
@@ -65,8 +67,8 @@ class Deployed:
     def __init__(
         self, where: Path, algorithm: Algorithm, environment: Environment, horizon: int, seed: int = 0
     ) -> None:
-        world_seed, self.agent_seed, *_ = np.random.SeedSequence(seed).spawn(4)
-        self.world: World = environment.world(horizon, world_seed)
+        self.seeds = seeds_of(seed)
+        self.world: World = environment.world(horizon, self.seeds.world)
         self.where = where
         self.settings = settings_of(algorithm, self.world, seed)
         self.agents = [self.open(identity) for identity in range(self.settings.agents)]
@@ -106,7 +108,7 @@ def settings_of(algorithm: Algorithm, world: World, seed: int) -> Settings:
 
 
 def open_agent(path: Path, settings: Settings, identity: int, **opening: Any) -> Agent:
-    made = {name: getattr(settings, name) for name in settings.__dataclass_fields__} | {"identity": identity}
+    made = {item.name: getattr(settings, item.name) for item in fields(settings)} | {"identity": identity}
     return Agent.open(path, **made, durable=False, warm=False, **opening)
 
 
@@ -123,7 +125,9 @@ class Simulated(Together):
 
     def __init__(self, deployed: Deployed) -> None:
         self.world = deployed.world
-        super().__init__(deployed.settings.algorithm, deployed.world.problem, deployed.agent_seed, Wire())
+        conditions = Conditions(server=deployed.seeds.server, common=deployed.seeds.common)
+        algorithm, problem = deployed.settings.algorithm, deployed.world.problem
+        super().__init__(algorithm, problem, deployed.seeds.agents, conditions=conditions)
 
     def live(self, step: int) -> IntArray:
         turn = self.world.turn(step)

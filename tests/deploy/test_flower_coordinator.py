@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from deployed_algorithms import STAR, home, talkative
 from flower_worlds import Deployed, Simulated, assert_same, open_agent
 
 import fedbandits as fb
-from conformance.subjects import STAR, home, talkative
 from fedbandits.contract.wire import Wire
 from fedbandits.deploy.flower.desk import Desk
 from fedbandits.deploy.flower.expected_answers import Newcomer, hand_overs

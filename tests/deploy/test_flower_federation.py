@@ -18,11 +18,12 @@ import pytest
 
 pytest.importorskip("flwr", reason="needs the extra fedbandits[deploy]")
 
+from deployed_algorithms import home
 from flower_worlds import Simulated, assert_same, live, settings_of, wait_for
 from misbehaving_node import LIES, LOSES, REPLAYS, behave
 
 import fedbandits as fb
-from conformance.subjects import home
+from fedbandits.contract.streams import seeds_of
 from fedbandits.deploy.backup import back_up
 from fedbandits.deploy.flower.carrier import Patience
 from fedbandits.deploy.flower.certificates import make_key
@@ -38,8 +39,8 @@ class Run:
     """A federation on loopback, its agents opened here as products would, and the same in a simulation."""
 
     def __init__(self, where, algorithm, environment, horizon, **how):
-        world_seed, self.agent_seed, *_ = np.random.SeedSequence(0).spawn(4)
-        self.world = environment.world(horizon, world_seed)
+        self.seeds = seeds_of(0)
+        self.world = environment.world(horizon, self.seeds.world)
         self.settings = settings_of(algorithm, self.world, 0)
         self.federation = Federation(where, self.settings, **({"interval": -1, "patience": PATIENCE} | how))
         self.simulated = Simulated(self)

@@ -6,13 +6,13 @@ import dataclasses
 
 import numpy as np
 import pytest
+from deployed_algorithms import home, talkative
 from flower_worlds import Deployed, Simulated, assert_same
 from hypothesis import given
 from hypothesis import strategies as st
 from misbehaving_node import LIES, told
 
 import fedbandits as fb
-from conformance.subjects import home, talkative
 from fedbandits.contract.messages import Message
 from fedbandits.contract.wire import Wire
 from fedbandits.deploy.flower.inspection import Inspector, RejectedError

@@ -14,7 +14,7 @@ from flower_worlds import Deployed, open_agent, wait_for
 import fedbandits as fb
 from fedbandits.contract.catalogue import ConfigError
 from fedbandits.deploy.flower import operate
-from fedbandits.deploy.flower.book import Book, Outcome
+from fedbandits.deploy.flower.book import Book, TurnRecord
 from fedbandits.deploy.flower.desk import Desk, fingerprint
 from fedbandits.deploy.flower.post import Letter
 from fedbandits.deploy.flower.processes import Processes
@@ -44,7 +44,7 @@ def test_an_agent_that_has_forgotten_letters_is_not_admitted_until_it_is_release
         assert book.admit(1, "b", 3) is None
         assert book.admit(0, "a", 4) is None
         book.begin("c", [0], [0, 1])
-        book.conclude(0, Outcome((0, 1), (0, 1), {}), letters={0: 5, 1: 4})
+        book.conclude(0, TurnRecord((0, 1), (0, 1), {}), letters={0: 5, 1: 4})
         assert "2 letters ago" in book.admit(0, "a", 3)
         assert book.admit(0, "a", 5) is None
         assert book.admit(1, "b", 4) is None
@@ -65,17 +65,17 @@ def test_the_book_of_another_version_is_not_touched(tmp_path):
 def test_a_book_remembers_a_conversation_that_was_cut(tmp_path):
     with Book(tmp_path / "server.db") as book:
         book.begin("c", [1], [0, 1, 2])
-        outcome = Outcome((0, 1, 2), (2, 0), {2: b"two", 0: b"zero"})
-        book.conclude(0, outcome, owed={1: LETTER})
+        record = TurnRecord((0, 1, 2), (2, 0), {2: b"two", 0: b"zero"})
+        book.conclude(0, record, owed={1: LETTER})
     with Book(tmp_path / "server.db") as book:
         cut = book.cut()
         assert (cut.conversation, cut.callers, cut.reachable) == ("c", (1,), (0, 1, 2))
-        assert book.outcome(0) == outcome
-        assert book.outcome(1) is None
+        assert book.turn(0) == record
+        assert book.turn(1) is None
         assert book.owed()[1].letter == LETTER
         book.finish(server={"x": np.arange(3)})
         assert book.cut() is None
-        assert book.outcome(0) is None
+        assert book.turn(0) is None
         assert book.parts()["server"]["x"].tolist() == [0, 1, 2]
         assert book.owed().keys() == {1}, "debts outlive the conversation"
 

@@ -1,0 +1,42 @@
+"""Algorithms of the catalogue that talk to a server, at home in environments small enough to be deployed in a test."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fedbandits.algorithms import ALGORITHMS
+from fedbandits.contract.algorithm import Algorithm
+from fedbandits.environments import ENVIRONMENTS, Environment
+
+STAR = sorted(name for name, kind in ALGORITHMS.items() if kind.about.topology == "star" and kind.about.says)
+TALKATIVE: dict[str, dict[str, Any]] = {
+    "fedglb-ucb": {"threshold": 0.5, "scale": 0.1},
+    "fedglb-newton": {"threshold": 0.5, "scale": 0.1},
+    "dislinucb": {"threshold": 0.5},
+    "async-linucb": {"gamma_up": 1.3, "gamma_down": 1.3},
+    "async-linucb-am": {"gamma_up": 1.3, "gamma_down": 1.3},
+    "oracle-clusters": {"threshold": 0.5},
+    "hetofedbandit": {"threshold": 0.5, "explore": 4},
+    "hetofedbandit-pq": {"threshold": 0.5, "explore": 4},
+    "hetofedbandit-async": {"threshold": 0.5, "explore": 4},
+    "hetofedbandit-dr": {"threshold": 0.5},
+    "hetofedbandit-e": {"threshold": 0.5},
+}
+"""Parameters under which an algorithm talks several times within a few dozen steps."""
+SMALL: dict[str, dict[str, Any]] = {
+    "linear": {"clients": 6, "dim": 5, "arms": 7},
+    "linear-shared": {"clients": 6, "dim": 5, "arms": 7, "shared": 3},
+    "clustered-linear": {"clients": 6, "dim": 5, "arms": 7, "pool": 40, "clusters": 2},
+    "logistic": {"clients": 6, "dim": 5, "arms": 7},
+}
+
+
+def talkative(name: str, **parameters: Any) -> Algorithm:
+    """The algorithm with parameters under which it talks."""
+    return ALGORITHMS[name](**(TALKATIVE.get(name, {}) | parameters))
+
+
+def home(name: str, **parameters: Any) -> Environment:
+    """A small version of the environment that the algorithm `name` is at home in."""
+    environment = ALGORITHMS[name].about.environment
+    return ENVIRONMENTS[environment](**(SMALL[environment] | parameters))
