@@ -19,10 +19,16 @@ def command(
     algorithms: Annotated[
         list[str],
         typer.Option(
-            "--algorithm", "-a", help="NAME:KEY=VALUE,... or LABEL=NAME:...; once for each.", show_default=False
+            "--algorithm",
+            "-a",
+            help="NAME:KEY=VALUE,..., with LABEL= in front, |STAGE:KEY=VALUE,... behind if wanted; of your own: "
+            "MODULE:CLASS,KEY=VALUE,... Once for each.",
+            show_default=False,
         ),
     ],
-    environment: Annotated[str, typer.Option("--environment", "-e", help="NAME:KEY=VALUE,...")] = "linear",
+    environment: Annotated[
+        str, typer.Option("--environment", "-e", help="NAME:KEY=VALUE,..., or MODULE:CLASS,...")
+    ] = "linear",
     network: Annotated[
         str | None,
         typer.Option(
