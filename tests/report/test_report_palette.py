@@ -1,11 +1,13 @@
 """Colours stay apart for colour-blind readers: simulated by the matrices of Machado, Oliveira & Fernandes (2009)."""
 
 import itertools
+from xml.etree import ElementTree
 
 import numpy as np
 import pytest
 
 from fedbandits.report.palette import INKS, SCALE, SERIES, SURFACE, style
+from fedbandits.report.swatch import swatch
 
 VISION = {
     "normal": np.eye(3),
@@ -44,16 +46,34 @@ def test_every_series_stands_out_from_the_page(mode: str) -> None:
 
 @pytest.mark.parametrize("mode", ["light", "dark"])
 @pytest.mark.parametrize("vision", VISION)
-def test_the_first_six_are_told_apart(mode: str, vision: str) -> None:
-    seen = [np.clip(np.array(VISION[vision]) @ linear(getattr(ink, mode)), 0, 1) for ink in SERIES[:6]]
+def test_all_series_colours_are_told_apart(mode: str, vision: str) -> None:
+    seen = [np.clip(np.array(VISION[vision]) @ linear(getattr(ink, mode)), 0, 1) for ink in SERIES]
     lab = [np.array(TO_OKLAB) @ np.cbrt(np.array(TO_LMS) @ colour) for colour in seen]
     closest = min(np.linalg.norm(one - other) for one, other in itertools.combinations(lab, 2))
     assert closest >= 0.07
 
 
-def test_many_series_have_different_styles() -> None:
-    styles = [style(index) for index in range(24)]
-    assert len(set(styles)) == 24
+def test_no_two_series_have_the_same_line_or_the_same_mark() -> None:
+    styles = [style(index) for index in range(90)]
+    assert len({(look.ink, look.dash) for look in styles}) == 90
+    assert len({(look.ink, look.marker) for look in styles}) == 90
+
+
+@pytest.mark.parametrize(("series", "variants"), [(3, 30), (9, 6), (20, 4)])
+def test_no_two_lines_of_a_sweep_have_the_same_style(series: int, variants: int) -> None:
+    styles = [style(index, variant, series) for index in range(series) for variant in range(variants)]
+    assert len({(look.ink, look.dash) for look in styles}) == series * variants
+    for index in range(series):
+        assert {style(index, variant, series).ink for variant in range(variants)} == {style(index).ink}
+
+
+def test_a_swatch_shows_colour_dash_and_marker() -> None:
+    shown = [swatch(style(index)) for index in range(40)]
+    assert len(set(shown)) == 40
+    for index, one in enumerate(shown):
+        ElementTree.fromstring(one)
+        assert style(index).ink.css in one
+        assert ("stroke-dasharray" in one) == (style(index).dash != "solid")
 
 
 @pytest.mark.parametrize("mode", ["light", "dark"])

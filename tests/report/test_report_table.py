@@ -10,8 +10,9 @@ from conformance.gossip import GossipLinUCB
 from fedbandits.findings.results import Results
 from fedbandits.report import page
 from fedbandits.report.readable import exact, human, with_error
-from fedbandits.report.summary import COLUMNS, summarise
+from fedbandits.report.summary import summarise
 from fedbandits.report.table import summary_table
+from fedbandits.simulation.metrics import METRICS, Metric
 from fedbandits.studies.compare import comparison
 
 
@@ -24,10 +25,16 @@ def test_shared_columns_are_those_of_results_summary(results: Results) -> None:
 def test_added_columns_are_means_over_the_last_steps(results: Results) -> None:
     ours = summarise(results).set_index("algorithm")
     last = results.frame[results.frame["step"] == 60]
-    for column in set(COLUMNS) - {"decisions_per_second", "regret_per_client"}:
+    for column in ("regret", "syncs", "bytes", "up_messages", "down_scalars", "peer_bytes"):
         for name, rows in last.groupby("algorithm"):
             assert ours.loc[name, column] == pytest.approx(rows[column].mean(), rel=1e-12), column
             assert ours.loc[name, f"{column}_se"] == pytest.approx(rows[column].std() / 3**0.5, rel=1e-9), column
+
+
+def test_regret_per_client(results: Results) -> None:
+    ours = summarise(results)
+    assert ours["regret_per_client"].to_numpy() == pytest.approx(ours["regret"].to_numpy() / 4)
+    assert ours["regret_per_client_se"].to_numpy() == pytest.approx(ours["regret_se"].to_numpy() / 4)
 
 
 def test_table_shows_the_summary(results: Results) -> None:
@@ -74,6 +81,16 @@ def test_privacy_has_a_column_where_any_algorithm_has_spent_some(results: Result
     Console(file=out, width=80).print(table.rich())
     assert max(map(len, out.getvalue().splitlines())) <= 80
     assert "…" not in out.getvalue()
+
+
+def test_a_metric_with_a_heading_has_a_column(results: Results, monkeypatch: pytest.MonkeyPatch) -> None:
+    doubled = 2 * summarise(results)["regret"]
+    shown = Metric("doubled", "Doubled", "twice the regret", "B", summarised=True, heading="2R")
+    monkeypatch.setitem(METRICS, "doubled", shown)  # type: ignore[misc]
+    table = summary_table(replace(results, frame=results.frame.assign(doubled=2 * results.frame["regret"])))
+    at = [column.title for column in table.columns].index("2R")
+    assert table.columns[at].hint == "twice the regret, at the end"
+    assert [row.cells[at][0].text for row in table.rows] == [human(value, "B") for value in doubled]
 
 
 def test_each_row_shows_the_ways_it_uses() -> None:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
 import typer
+
+from fedbandits.cli.options import AsJson
 
 NAME = "report"
 EXAMPLE = "Example: [bold]fedbandits report results/demo --out demo.html[/bold]"
@@ -16,11 +19,16 @@ def command(
     out: Annotated[
         Path | None, typer.Option("--out", "-o", help="The file to write; DIRECTORY/report.html if not given.")
     ] = None,
+    as_json: AsJson = False,
 ) -> None:
-    """Write the HTML report of a directory of results, finished or not."""
+    """Write the HTML report of a directory of results, finished or not; or print what it says as JSON.
+
+    With --json the page is written only where --out says so.
+    """
     from fedbandits.cli.console import out as stdout
+    from fedbandits.cli.console import print_json
     from fedbandits.cli.run import run_command
-    from fedbandits.cli.show import REPORT
+    from fedbandits.cli.show import REPORT, as_dict
     from fedbandits.contract.catalogue import ConfigError
     from fedbandits.experiments import load_experiment, shipped_experiments
     from fedbandits.findings.results import Results
@@ -33,5 +41,10 @@ def command(
     results = Results.load(directory)
     shipped = [name for name in shipped_experiments() if load_experiment(name).title == results.title]
     command = run_command(shipped[0], results.frame["seed"].nunique()) if shipped else None
-    path = write_report(results, out or directory / REPORT, command=command)
-    stdout().print(str(path), soft_wrap=True, markup=False)
+    if command is not None:
+        results = replace(results, settings={**results.settings, "command": command})
+    path = write_report(results, out or directory / REPORT) if out is not None or not as_json else None
+    if as_json:
+        print_json(as_dict(results, directory, path))
+    else:
+        stdout().print(str(path), soft_wrap=True, markup=False)

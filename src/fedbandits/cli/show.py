@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -13,8 +12,8 @@ from rich.text import Text
 from fedbandits.cli.console import out, print_json
 from fedbandits.findings.results import Results, Verdict
 from fedbandits.report.page import write_report
+from fedbandits.report.plain import plain_report
 from fedbandits.report.published import published_table
-from fedbandits.report.summary import summarise
 from fedbandits.report.table import summary_table
 
 REPORT = "report.html"
@@ -49,17 +48,8 @@ def _verdicts(claims: Sequence[Verdict]) -> Table:
 
 
 def as_dict(results: Results, directory: Path | None = None, report: Path | None = None) -> dict[str, Any]:
-    """Results for programs: `summary` has a row per algorithm and sweep point, means `X` and errors `X_se`."""
-    claims = [{"text": claim.text, "verdict": claim.verdict, "measured": claim.measured} for claim in results.claims]
-    return {
-        "title": results.title,
-        "source": results.source,
-        "settings": results.settings,
-        "sweep": list(results.sweep),
-        "claims": claims,
-        "published": [dataclasses.asdict(figure) for figure in results.published],
-        "summary": summarise(results).to_dict("records"),
-        "missing": results.missing,
+    """Results for programs: what a report says, and where it is."""
+    return plain_report(results) | {
         "directory": None if directory is None else str(directory),
         "report": None if report is None else str(report),
     }

@@ -3,30 +3,39 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.axis import Axis
 from matplotlib.figure import Figure
-from matplotlib.ticker import FixedLocator, FuncFormatter, MaxNLocator, NullLocator
+from matplotlib.ticker import NullLocator
 
 from fedbandits.contract.arrays import FloatArray
+from fedbandits.report.labels import shortened
 from fedbandits.report.palette import GRID, MUTED, TEXT
-from fedbandits.report.readable import human
+from fedbandits.report.ticks import (
+    LETTER,
+    Fitting,
+    Readable,
+    places,
+    round_numbers,
+    round_ratios,
+    round_ratios_and_zero,
+)
 
 WIDTH, HEIGHT = 480.0, 300.0
 """Points; the page scales a picture to its column."""
 FONT = 12.0
-LETTER = 0.52
-"""Width of an average letter, in font sizes."""
 _SLANT = 35.0
-"""Degrees."""
+"""Degrees, at least."""
 _SLANTED = 24
 """Letters of the longest name on a slant."""
+_SMALLEST = 7.0
+"""Font size below which names are left out rather than made smaller."""
 _WORTH_A_LOG = 8.0
-_MOST_DECADES = 6
-_FINER = ((1.0,), (1.0, 2.0, 5.0), (1.0, 1.5, 2.0, 3.0, 4.0, 5.0, 6.0, 8.0), tuple(np.arange(1.0, 10.0, 0.25)))
+_LONGEST_BAR = 4.0
+"""A bar may lower the limit of a logarithmic axis by this factor below its mean, and is cut off there."""
 
 
 def picture_axes(xlabel: str, ylabel: str = "", *, right: float = 0.97) -> tuple[Figure, Axes]:
@@ -57,40 +66,39 @@ def quieten(axes: Axes) -> None:
 
 def number_axis(axis: Axis, unit: str = "") -> None:
     """Linear, few ticks, prefixes instead of powers."""
-    axis.set_major_locator(MaxNLocator(nbins=6, steps=[1, 2, 2.5, 5, 10]))
-    axis.set_major_formatter(_formatter(unit))
+    axis.set_major_locator(Fitting(round_numbers))
+    axis.set_major_formatter(Readable(unit))
     axis.set_minor_locator(NullLocator())
 
 
 def log_axis(axis: Axis, values: FloatArray, unit: str = "") -> None:
-    """Logarithmic over `values`; zeros, where there are any, sit on a linear stretch below the lowest decade.
-
-    Ticks are whole decades, thinned to a handful, or as many steps within them as it takes to have three in sight.
-    """
+    """Logarithmic over `values`; zeros, where there are any, sit on a linear stretch below the lowest decade."""
     positive = values[np.isfinite(values) & (values > 0)]
-    low = int(np.floor(np.log10(positive.min())))
+    lowest = 10.0 ** int(np.floor(np.log10(positive.min())))
     zeros = bool((values == 0).any())
     scale = axis.axes.set_xscale if axis is axis.axes.xaxis else axis.axes.set_yscale
     if zeros:
-        scale("symlog", linthresh=10.0**low, linscale=0.5)
+        scale("symlog", linthresh=lowest, linscale=0.5)
     else:
         scale("log")
-    # zeros bring whole decades below the values into sight, where steps fit for the values alone would crowd
-    ticks = _log_ticks(float(positive.min()), float(positive.max()), _FINER[:2] if zeros else _FINER)
-    axis.set_major_locator(FixedLocator([0.0, *ticks] if zeros else ticks))
-    axis.set_major_formatter(_formatter(unit))
+    axis.set_major_locator(Fitting(round_ratios_and_zero(lowest) if zeros else round_ratios))
+    axis.set_major_formatter(Readable(unit))
     axis.set_minor_locator(NullLocator())
 
 
-def _log_ticks(least: float, most: float, finer: Sequence[Sequence[float]]) -> list[float]:
-    low, high = int(np.floor(np.log10(least))), int(np.ceil(np.log10(most)))
-    every = max(1, -(-(high - low) // _MOST_DECADES))
-    ticks: list[float] = []
-    for steps in finer:
-        ticks = [step * 10.0**power for power in range(low, high + 1, every) for step in steps]
-        if sum(least <= tick <= most for tick in ticks) >= 3:
-            break
-    return ticks
+def cover(axis: Axis, values: FloatArray, errors: FloatArray, margin: float) -> None:
+    """Limits of a logarithmic axis such that `values` and their error bars are in sight, with `margin` on either side.
+
+    A bar that comes close to zero, which a logarithm shows as endless, does not stretch the axis.
+    """
+    positive = np.isfinite(values) & (values > 0)
+    lows = np.maximum(values - errors, values / _LONGEST_BAR)[positive]
+    low, high = float(lows.min()), float((values + errors)[positive].max())
+    room = max((high / low) ** margin, 1.05)
+    if (values == 0).any():
+        low = -0.2 * 10.0 ** np.floor(np.log10(values[positive].min())) * room
+    limit = axis.axes.set_xlim if axis is axis.axes.xaxis else axis.axes.set_ylim
+    limit(low if low < 0 else low / room, high * room)
 
 
 def worth_a_log(values: FloatArray) -> bool:
@@ -109,25 +117,42 @@ def natural_axis(axis: Axis, values: FloatArray, unit: str = "") -> bool:
     return logarithmic
 
 
-def tick_at(axis: Axis, places: Sequence[float]) -> None:
-    """Ticks at `places` and nowhere else."""
-    axis.set_major_locator(FixedLocator(places))
+def tick_at(axis: Axis, values: Sequence[float]) -> None:
+    """Ticks at `values` and nowhere else; where they are crowded, only those that have room."""
+    axis.set_major_locator(places(values))
 
 
-def named_axis(axes: Axes, names: Sequence[str]) -> None:
-    """A place on the x axis for each name, in order, lines between them; names that do not fit are written aslant."""
+def named_axis(axes: Axes, names: Sequence[str]) -> Mapping[str, str]:
+    """A place on the x axis for each name, in order, lines between them; returns what is written for each name.
+
+    Names that do not fit are written aslant, steeper the more there are, then smaller; if not even that gives them
+    room, only some of them.
+    """
     box = axes.get_position()
-    letters = 0.95 * box.width * WIDTH / len(names) / (LETTER * FONT)
+    room = box.width * WIDTH / len(names)
+    letters = 0.95 * room / (LETTER * FONT)
     broken = ["\n".join(textwrap.wrap(name, max(1, int(letters)), break_long_words=False)) for name in names]
     lines = max(name.count("\n") + 1 for name in broken)
+    at = range(len(names))
     if lines <= 2 and max(len(line) for name in broken for line in name.split("\n")) <= letters:
+        written = dict(zip(names, broken, strict=True))
         depth = 1.25 * FONT * lines
-        axes.set_xticks(range(len(names)), broken, parse_math=False)
+        axes.set_xticks(at, broken, parse_math=False)
     else:
-        short = [name if len(name) <= _SLANTED else name[: _SLANTED - 1] + "…" for name in names]
-        depth = FONT + np.sin(np.radians(_SLANT)) * max(map(len, short)) * LETTER * FONT
+        written = shortened(names, _SLANTED)
+        size = float(np.clip(room / 1.15, _SMALLEST, FONT - 1))
+        every = int(np.ceil(1.15 * size / room))
+        slant = max(_SLANT, float(np.degrees(np.arcsin(min(1.0, 1.15 * size / (room * every))))))
+        depth = FONT + np.sin(np.radians(slant)) * max(map(len, written.values())) * LETTER * size
         axes.set_xticks(
-            range(len(names)), short, rotation=_SLANT, ha="right", va="top", rotation_mode="anchor", parse_math=False
+            at[::every],
+            [written[name] for name in names[::every]],
+            rotation=slant,
+            ha="right",
+            va="center" if slant > 80 else "top",
+            rotation_mode="anchor",
+            fontsize=size,
+            parse_math=False,
         )
     bottom = max(box.y0, (depth + 2.4 * FONT) / HEIGHT)
     axes.set_position((box.x0, bottom, box.width, box.y1 - bottom))
@@ -135,8 +160,4 @@ def named_axis(axes: Axes, names: Sequence[str]) -> None:
     axes.set_xlim(-0.5, len(names) - 0.5)
     for between in range(1, len(names)):
         axes.axvline(between - 0.5, color=GRID.stand_in, linewidth=0.8, zorder=0)
-
-
-def _formatter(unit: str) -> FuncFormatter:
-    show: Callable[[float, int | None], str] = lambda value, _: human(value, unit)  # noqa: E731
-    return FuncFormatter(show)
+    return written

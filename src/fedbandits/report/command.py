@@ -5,11 +5,19 @@ from __future__ import annotations
 import dataclasses
 import shlex
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from fedbandits.algorithms import ALGORITHMS
 from fedbandits.environments import ENVIRONMENTS
 from fedbandits.graphs.topologies import NETWORKS
+
+if TYPE_CHECKING:
+    from fedbandits.findings.results import Results
+
+
+def command_of(results: Results) -> str | None:
+    """What gives `results` again: the command noted in their settings, or that of a comparison."""
+    return results.settings.get("command") or compare_command(results.settings)
 
 
 def compare_command(settings: Mapping[str, Any]) -> str | None:

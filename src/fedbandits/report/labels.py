@@ -1,13 +1,40 @@
-"""Names next to what they name, without one covering the other."""
+"""Names next to what they name, short enough for their place, without one covering the other."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from fedbandits.contract.arrays import FloatArray
+
+
+def shortened(names: Iterable[str], letters: int) -> dict[str, str]:
+    """Every name with at most `letters` letters: longer ones lose their middle, since what tells names apart is mostly
+    their end.
+
+    All are cut at the same place: the middle, or the place closest to it that keeps different names different, if
+    there is one.
+
+    >>> shortened(["private-fed-ucb-with-schedule-1", "private-fed-ucb-with-schedule-2"], 16).values()
+    dict_values(['private…hedule-1', 'private…hedule-2'])
+    >>> shortened(["a-long-name-1-for-a-run", "a-long-name-2-for-a-run"], 14).values()
+    dict_values(['a-…1-for-a-run', 'a-…2-for-a-run'])
+    """
+    given = list(dict.fromkeys(names))
+    room = letters - 1
+    found: dict[str, str] = {}
+    for head in sorted(range(room + 1), key=lambda head: abs(head - room // 2)):
+        cut = {name: _without_middle(name, head, room - head) for name in given}
+        found = found or cut
+        if len(set(cut.values())) == len(given):
+            return cut
+    return found
+
+
+def _without_middle(name: str, head: int, tail: int) -> str:
+    return name if len(name) <= head + tail + 1 else f"{name[:head]}…{name[len(name) - tail :]}"
 
 
 def spread(wanted: Sequence[float], gap: float, low: float = 0.0, high: float = 1.0) -> list[float]:
@@ -42,6 +69,10 @@ def _start(cluster: Sequence[float], gap: float) -> float:
     return total / members - gap * (members - 1) / 2
 
 
+Box = tuple[float, float, float, float]
+"""Left, bottom, right, top."""
+
+
 @dataclass(frozen=True, slots=True)
 class Place:
     """Where a label goes: an offset in points from its mark, and how the text is anchored there."""
@@ -51,37 +82,44 @@ class Place:
     align: str
 
 
+_ASIDE = (16, -16, 30, -30, 44, -44, 58, -58)
 _PLACES = (
     Place(8, 0, "left"),
     Place(-8, 0, "right"),
     Place(0, 15, "center"),
     Place(0, -15, "center"),
-    Place(6, 16, "left"),
-    Place(6, 16, "right"),
-    Place(6, -16, "left"),
-    Place(6, -16, "right"),
-    Place(6, 30, "right"),
-    Place(6, -30, "right"),
+    *(Place(dx, dy, align) for dx, align in ((6, "left"), (-6, "right"), (0, "center")) for dy in _ASIDE),
 )
+_STRUCK = 6.0
+"""How much worse a label that a line strikes through is than one that covers as much of another label."""
 
 
-def beside(marks: FloatArray, widths: Sequence[float], height: float, frame: tuple[float, float]) -> list[Place]:
+def beside(
+    marks: FloatArray,
+    widths: Sequence[float],
+    height: float,
+    frame: tuple[float, float],
+    lines: Sequence[Box] = (),
+) -> list[Place]:
     """For marks (m, 2) in points, a place for each label of `widths` points: the first that is free, else the freest.
 
-    A place is taken where a mark or an earlier label is, or where the label would leave `frame` (width, height).
+    A place is taken where a mark, one of `lines` (error bars, say, as thin boxes) or an earlier label is, or where the
+    label would leave `frame` (width, height).
     """
     taken = [(x - 5, y - 5, x + 5, y + 5) for x, y in marks]
     chosen = []
     for (x, y), width in zip(marks, widths, strict=True):
         boxes = [_box(x, y, place, width, height) for place in _PLACES]
-        costs = [sum(_overlap(box, other) for other in taken) + 10 * _outside(box, frame) for box in boxes]
+        costs = [
+            sum(_overlap(box, other) for other in taken)
+            + _STRUCK * sum(_overlap(box, line) for line in lines)
+            + 10 * _outside(box, frame)
+            for box in boxes
+        ]
         best = int(np.argmin(costs))
         taken.append(boxes[best])
         chosen.append(_PLACES[best])
     return chosen
-
-
-Box = tuple[float, float, float, float]
 
 
 def _box(x: float, y: float, place: Place, width: float, height: float) -> Box:

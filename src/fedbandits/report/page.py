@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING
 from markupsafe import Markup
 
 import fedbandits
-from fedbandits.contract.catalogue import ConfigError
+from fedbandits.report.headline import headline
 from fedbandits.report.palette import css_variables
 from fedbandits.report.section import SectionBuilder, render, source_of
-from fedbandits.report.sections import SECTIONS, headline
+from fedbandits.report.sections import SECTIONS
+from fedbandits.report.summary import check_finished
 
 if TYPE_CHECKING:
     from fedbandits.findings.results import Results
@@ -50,8 +51,7 @@ def write_report(
     `command` is what reproduces the results; that of a comparison is known without being told.
     """
     path = Path(path)
-    if results.frame.empty:
-        raise ConfigError("there is no finished run to report on yet; run the same command again to go on")
+    check_finished(results)
     if command is not None:
         results = replace(results, settings={**results.settings, "command": command})
     text = page(results, sections)

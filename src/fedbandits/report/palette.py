@@ -1,9 +1,9 @@
 """Colours and marks of the series, and the inks of a picture, in a light and a dark mode.
 
 Plots are drawn once, in *stand-in* colours that occur nowhere else; `svg` replaces each by a CSS variable with the
-light colour as fallback, and the page gives the variables their values for either mode. The first six series colours
-stay apart under simulated protanopia, deuteranopia and tritanopia; all have a contrast of at least 3 to 1 against the
-page. Direct labels, markers and dashes tell the rest, so that no reading rests on colour alone.
+light colour as fallback, and the page gives the variables their values for either mode. The series colours stay apart
+under simulated protanopia, deuteranopia and tritanopia, and have a contrast of at least 3 to 1 against the page.
+Whoever comes after the last colour, and every line of a sweep that shares one, has a dash of its own.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ _SERIES = (
     ("#7a1153", "#d44fa6"),
     ("#2b9ad8", "#7fbff5"),
     ("#6b5410", "#94801f"),
-    ("#e0508c", "#f7b3cd"),
-    ("#30333f", "#e9e9f0"),
+    ("#8454fc", "#6c48d8"),
+    ("#b46c9c", "#cca8b4"),
 )
 SERIES = tuple(Ink(f"series-{i}", light, dark, f"#5e71{i:02x}") for i, (light, dark) in enumerate(_SERIES))
 SURFACE = Ink("surface", "#ffffff", "#15171d", "#5e7200")
@@ -56,23 +56,42 @@ SCALE = tuple(Ink(f"scale-{i}", light, dark, f"#5e73{i:02x}") for i, (light, dar
 """From little to much: little is close to the page in either mode."""
 INKS = (*SERIES, *SCALE, SURFACE, TEXT, MUTED, GRID)
 
-_DASHES: tuple[Dash, ...] = ("solid", (0, (5.0, 2.0)), (0, (1.5, 1.5)), (0, (6.0, 2.0, 1.5, 2.0)))
-_MARKERS = ("o", "s", "^", "D", "v", "P", "X", "h")
+_DASHES: tuple[Dash, ...] = (
+    "solid",
+    (0, (5.0, 2.0)),
+    (0, (1.3, 1.7)),
+    (0, (7.0, 2.0, 1.5, 2.0)),
+    (0, (2.6, 1.4)),
+    (0, (11.0, 3.0)),
+)
+_MARKERS = ("o", "s", "^", "D", "v", "P", "X", "h", "<", "p", ">", "*")
 
 
 @dataclass(frozen=True, slots=True)
 class Style:
-    """How one series is drawn everywhere."""
+    """How one line is drawn."""
 
     ink: Ink
     dash: Dash
     marker: str
 
 
-def style(index: int) -> Style:
-    """The style of series `index`: colours first, then the same colours dashed."""
-    turn = index // len(SERIES)
-    return Style(SERIES[index % len(SERIES)], _DASHES[turn % len(_DASHES)], _MARKERS[(index + turn) % len(_MARKERS)])
+def style(index: int, variant: int = 0, series: int = 1) -> Style:
+    """The style of series `index`, one of `series`: colours first, then the same colours in other dashes.
+
+    Lines of one series have its colour, and each `variant` a dash that nobody else of that colour has: no two lines
+    ever have the same colour and dash, nor, as far as there are markers, the same colour and marker.
+    """
+    turn = index // len(SERIES) + variant * -(-series // len(SERIES))
+    colour = index % len(SERIES)
+    return Style(SERIES[colour], _dash(turn), _MARKERS[(colour + turn) % len(_MARKERS)])
+
+
+def _dash(turn: int) -> Dash:
+    """A pattern for every turn: some that are easy to tell apart, then a stroke and ever more dots."""
+    if turn < len(_DASHES):
+        return _DASHES[turn]
+    return 0, (7.0, 2.0, *(1.5, 2.0) * (turn - len(_DASHES) + 2))
 
 
 def css_variables() -> str:

@@ -21,7 +21,7 @@ def human(value: float, unit: str = "", digits: int = 3) -> str:
         return f"0 {unit}".strip()
     rounded = float(f"{value:.{digits}g}")
     step = min(max(0, math.floor(math.log10(abs(rounded)) / 3 + 1e-12)), len(_PREFIXES) - 1)
-    shown = f"{float(f'{abs(rounded) / 1000**step:.{digits}g}'):g}"
+    shown = f"{float(f'{abs(rounded) / 1000**step:.{digits}g}'):.{max(digits, 6)}g}"
     shown = f"−{shown}" if rounded < 0 else shown
     return f"{shown} {_PREFIXES[step]}{unit}".rstrip()
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import re
+from collections.abc import Mapping
 from xml.etree import ElementTree
 
 import matplotlib as mpl
@@ -24,8 +25,11 @@ def series_mark(index: int, part: str) -> str:
     return f"series-{index}-{part}"
 
 
-def inline_svg(figure: Figure, name: str, title: str) -> Markup:
-    """`figure` as an `<svg>` element with ids of its own, an accessible name and CSS variables for colours."""
+def inline_svg(figure: Figure, name: str, title: str, written: Mapping[str, str] | None = None) -> Markup:
+    """`figure` as an `<svg>` element with ids of its own, an accessible name and CSS variables for colours.
+
+    `written` says how names were written: those that lost something have the whole name as a tooltip.
+    """
     out = io.StringIO()
     with mpl.rc_context({"svg.fonttype": "none", "svg.hashsalt": name}):
         FigureCanvasSVG(figure).print_svg(  # type: ignore[no-untyped-call]
@@ -40,6 +44,7 @@ def inline_svg(figure: Figure, name: str, title: str) -> Markup:
         element.tag = _local(element.tag)
         element.attrib = {_local(key): _restyle(key, value, name) for key, value in element.attrib.items()}
         _mark_series(element, name)
+    _explain(root, {short: full for full, short in (written or {}).items() if short != full})
     for size in ("width", "height", "version"):
         root.attrib.pop(size, None)
     root.attrib |= {"role": "img", "class": "plot", "aria-label": title}
@@ -65,3 +70,12 @@ def _mark_series(element: ElementTree.Element, name: str) -> None:
     if found:
         del element.attrib["id"]
         element.attrib |= {"class": found[2], "data-series": found[1]}
+
+
+def _explain(root: ElementTree.Element, full: Mapping[str, str]) -> None:
+    """A tooltip for every text that stands for a longer one."""
+    for element in [element for element in root.iter("text") if element.text in full]:
+        tip = ElementTree.Element("title")
+        tip.text, tip.tail = full[element.text or ""], element.text
+        element.text = None
+        element.insert(0, tip)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +13,7 @@ from rich.text import Text
 
 from fedbandits.report.readable import exact, human, with_error
 from fedbandits.report.summary import summarise
+from fedbandits.simulation.metrics import METRICS, Metric
 
 if TYPE_CHECKING:
     from fedbandits.findings.results import Results
@@ -74,24 +75,17 @@ class Table:
 
 
 def summary_table(results: Results) -> Table:
-    """Regret with standard error, what was said each way, and speed, for every algorithm and sweep point.
+    """For every algorithm and sweep point the metrics that have a heading, as far as any run has them, and the speed.
 
-    Where any algorithm is private, also the privacy spent.
+    What is counted each way has a figure for each.
     """
     summary = summarise(results)
     ways = [way for way in _ARROWS if (summary[f"{way}_messages"] > 0).any()] or ["up", "down"]
-    private = bool(summary["epsilon"].notna().any())
+    shown = [metric for metric in METRICS.values() if metric.heading and summary[metric.name].notna().any()]
     columns = [
         Column("Algorithm", numeric=False),
         *(Column(name, numeric=pd.api.types.is_numeric_dtype(summary[name])) for name in results.sweep),
-    ]
-    columns += [
-        Column("Regret", "cumulative pseudo-regret of all clients at the end, mean ± standard error over seeds"),
-        *([Column("ε", "privacy spent by the client that has spent most")] if private else []),
-        Column("Syncs", "conversations in which the server asked for or told anything; rounds in which peers spoke"),
-        Column("Messages", "transfers that carried at least one array"),
-        Column("Scalars", "numbers inside messages"),
-        Column("Bytes", "length of the serialised messages"),
+        *(Column(metric.heading, _hint(metric)) for metric in shown),
         Column("Dec./s", "decisions per second of one process, environment included"),
     ]
     largest = summary["regret"].max()
@@ -102,15 +96,18 @@ def summary_table(results: Results) -> Table:
             (Figure(name, name),),
             *((_plain(point[column]),) for column in results.sweep),
         ]
-        cells.append((_figure(point, "regret", with_error),))
-        if private:
-            cells.append((_figure(point, "epsilon", _mean_only),))
-        cells.append((_figure(point, "syncs", _mean_only),))
-        for unit, shown in (("messages", _mean_only), ("scalars", _mean_only), ("bytes", _bytes_only)):
-            cells.append(tuple(_figure(point, f"{way}_{unit}", shown, way) for way in _used(point, ways)))
-        cells.append((_figure(point, "decisions_per_second", _mean_only),))
-        rows.append(Row(name, tuple(cells), float(point["regret"] / largest) if largest > 0 else 0.0))
+        for metric in shown:
+            if f"{ways[0]}_{metric.name}" in METRICS:
+                cells.append(tuple(_figure(point, metric, f"{way}_", way) for way in _used(point, ways)))
+            else:
+                cells.append((_figure(point, metric),))
+        speed = Figure(human(float(point["decisions_per_second"])), _exactly(point, "decisions_per_second"))
+        rows.append(Row(name, (*cells, (speed,)), float(point["regret"] / largest) if largest > 0 else 0.0))
     return Table(tuple(columns), tuple(rows))
+
+
+def _hint(metric: Metric) -> str:
+    return f"{metric.text}, at the end{', mean ± standard error over seeds' if metric.with_error else ''}"
 
 
 def _used(point: pd.Series[Any], ways: Sequence[str]) -> Sequence[str]:
@@ -125,15 +122,13 @@ def _plain(value: Any) -> Figure:
     return Figure(text, str(value))
 
 
-def _figure(point: pd.Series[Any], column: str, show: Callable[[float, float], str], way: str = "") -> Figure:
+def _figure(point: pd.Series[Any], metric: Metric, prefix: str = "", way: str = "") -> Figure:
+    column = f"{prefix}{metric.name}"
+    mean = float(point[column])
+    text = with_error(mean, float(point[f"{column}_se"])) if metric.with_error else human(mean, metric.unit)
+    return Figure(text, _exactly(point, column), way)
+
+
+def _exactly(point: pd.Series[Any], column: str) -> str:
     mean, error = float(point[column]), float(point[f"{column}_se"])
-    full = exact(mean) if pd.isna(error) else f"{exact(mean)} ± {exact(error)}"
-    return Figure(show(mean, error), full, way)
-
-
-def _mean_only(mean: float, _: float) -> str:
-    return human(mean)
-
-
-def _bytes_only(mean: float, _: float) -> str:
-    return human(mean, "B")
+    return exact(mean) if pd.isna(error) else f"{exact(mean)} ± {exact(error)}"

@@ -39,7 +39,10 @@ class Metric:
     summarised: bool = False
     """Whether summaries hold its mean and standard error over seeds."""
     heading: str = ""
-    """Above its column in the table of a report, which it has where any run has a number for it; empty if never."""
+    """Above its column in the table of a report, which it has where any run has a number for it; empty if never. Needs
+    to be summarised."""
+    with_error: bool = False
+    """Whether tables show the standard error beside the mean."""
 
 
 def _way(way: str, unit: str) -> Callable[[Trace], IntArray]:
@@ -74,6 +77,7 @@ _TABLE = (
         read=attrgetter("regret"),
         summarised=True,
         heading="Regret",
+        with_error=True,
     ),
     Metric("reward", "Reward", "observed reward of all clients", read=attrgetter("reward"), summarised=True),
     Metric(
@@ -90,9 +94,9 @@ _TABLE = (
         summarised=True,
         heading="Syncs",
     ),
-    Metric("messages", "Messages sent", _SENT["messages"], read=attrgetter("messages"), summarised=True),
-    Metric("scalars", "Scalars sent", _SENT["scalars"], read=attrgetter("scalars"), summarised=True),
-    Metric("bytes", "Bytes sent", _SENT["bytes"], "B", read=attrgetter("bytes"), summarised=True),
+    Metric("messages", "Messages sent", _SENT["messages"], read=attrgetter("messages"), summarised=True, heading="Messages"),
+    Metric("scalars", "Scalars sent", _SENT["scalars"], read=attrgetter("scalars"), summarised=True, heading="Scalars"),
+    Metric("bytes", "Bytes sent", _SENT["bytes"], "B", read=attrgetter("bytes"), summarised=True, heading="Bytes"),
     Metric(
         "coverage",
         "Coverage",

@@ -43,8 +43,7 @@
       const shown = chart.series.filter((series) => !hidden.has(String(series.index)));
       for (const series of shown.sort((one, other) => other.mean[at] - one.mean[at])) {
         const line = document.createElement("div");
-        const swatch = Object.assign(document.createElement("span"), { className: "swatch" });
-        swatch.style.setProperty("--c", `var(--series-${series.index % 8})`);
+        const swatch = document.querySelector(`[data-toggles="${series.index}"] .swatch`).cloneNode(true);
         const error = series.error[at] === null ? "" : ` ± ${human(series.error[at], chart.unit)}`;
         line.append(swatch, `${series.name}: ${human(series.mean[at], chart.unit)}${error}`);
         tip.append(line);
