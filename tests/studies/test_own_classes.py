@@ -63,18 +63,26 @@ GUARDED = 'if __name__ == "__main__":' + RUN.replace("\n", "\n    ")
 
 def python(*words: str, text: str | None = None, folder: Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, *words], input=text, cwd=folder, capture_output=True, text=True, timeout=120, check=False
+        [sys.executable, *words], input=text, cwd=folder, capture_output=True, text=True, timeout=600, check=False
     )
 
 
-@pytest.mark.parametrize("ending", [GUARDED, RUN], ids=["guarded", "unguarded"])
+@pytest.mark.parametrize(
+    "ending", [pytest.param(RUN, id="unguarded"), pytest.param(GUARDED, id="guarded", marks=pytest.mark.slow)]
+)
 def test_a_script_runs_its_own_classes_in_several_processes_and_itself_once(tmp_path, ending):
     (tmp_path / "script.py").write_text(OWN + ending)
     done = python("script.py", folder=tmp_path)
     assert (done.stdout.split(), done.stderr) == (["begun", "same"], "")
 
 
-@pytest.mark.parametrize("words", [("-",), ("-c", "import sys; exec(sys.stdin.read())")], ids=["piped", "executed"])
+@pytest.mark.parametrize(
+    "words",
+    [
+        pytest.param(("-",), id="piped"),
+        pytest.param(("-c", "import sys; exec(sys.stdin.read())"), id="executed", marks=pytest.mark.slow),
+    ],
+)
 def test_so_does_what_is_in_no_file(tmp_path, words):
     done = python(*words, text=OWN + RUN, folder=tmp_path)
     assert (done.stdout.split(), done.stderr) == (["begun", "same"], "")
