@@ -189,16 +189,16 @@ def _other_seed(trial: _Trial, told: list[tuple[Turn, Outcome]]) -> None:
 
 
 def _same_turn(turn: Turn, other: Turn, what: str) -> None:
-    require(np.array_equal(turn.who, other.who), f"{what}: other agents are awake", _FROM_THE_SEED)
-    require(np.array_equal(turn.arms, other.arms), f"{what}: other arms are shown", _FROM_THE_SEED)
+    require(np.array_equal(turn.who, other.who), f"{what}: other agents are awake")
+    require(np.array_equal(turn.arms, other.arms), f"{what}: other arms are shown")
     nobody = np.zeros(0, dtype=np.bool_)
     mine, instead = (nobody if one.reachable is None else one.reachable for one in (turn, other))
-    require(np.array_equal(mine, instead), f"{what}: others can be reached", _FROM_THE_SEED)
+    require(np.array_equal(mine, instead), f"{what}: others can be reached")
 
 
 def _same_outcome(outcome: Outcome, other: Outcome, what: str) -> None:
     for name in ("rewards", "regrets", "chance"):
-        require(np.array_equal(getattr(outcome, name), getattr(other, name)), f"{what}: other {name}", _FROM_THE_SEED)
+        require(np.array_equal(getattr(outcome, name), getattr(other, name)), f"{what}: other {name}")
 
 
 def _quiet(trial: _Trial) -> None:

@@ -67,6 +67,11 @@ PROMISES: dict[str, Promise] = {
         "draw from rng alone, and keep nothing in globals, class attributes or mutable defaults",
         repeating.repeatable,
     ),
+    "reach": Promise(
+        "conversations touch those alone who were reached, and end where nobody was",
+        "go by `who` of the replies, which may be fewer than were asked, or none",
+        calling.reach,
+    ),
     "two worlds": Promise(
         "what an agent does depends on nobody else in its population, to the last bit: one population of n, and n "
         "populations of one that are reached by bytes alone, agree",
@@ -94,11 +99,6 @@ PROMISES: dict[str, Promise] = {
         "the ledger's bytes are the bytes of the serialised messages",
         "let carriers count: nothing crosses but what answer(), say() and converse() hand over",
         agreeing.metering,
-    ),
-    "reach": Promise(
-        "conversations touch those alone who were reached, and end where nobody was",
-        "go by `who` of the replies, which may be fewer than were asked, or none",
-        calling.reach,
     ),
     "bad input": Promise(
         "what cannot be is refused with a ValueError that names it, before anything has changed",

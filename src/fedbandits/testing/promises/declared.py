@@ -148,25 +148,27 @@ def _fits(subject: Subject, what: str, item: WireField, array: Array, message: M
 
 
 def raw(subject: Subject) -> None:
-    """No number that goes to or from a server is a reward, or an arm's coordinate, unless its field is declared raw."""
+    """No number that goes to or from a server is a reward, or an arm's coordinate, unless its field is declared raw.
+
+    Where arms are made of whole numbers, like unit vectors, a sum over one observation is the observation, and nothing
+    can be told.
+    """
     if subject.topology != "star":
         return
-    declared = {(u.kind, u.direction): {item.name: item for item in u.fields} for u in subject.algorithm.about.says}
-    seen: list[Array] = []
-    for event in subject.events:
-        seen += [event.arms[np.arange(len(event.who)), event.picks].ravel(), event.rewards]
-    observed = np.concatenate(seen)
+    chosen = np.concatenate([event.arms[np.arange(len(event.who)), event.picks].ravel() for event in subject.events])
+    if (chosen == np.round(chosen)).all():
+        return
+    observed = np.concatenate([chosen, *(event.rewards for event in subject.events)])
     telling = observed[observed != np.round(observed)]  # whole numbers tell nothing: they are everywhere
     for event, direction, message in _crossed(subject):
         for name, array in message.arrays.items():
-            item = declared.get((message.kind, direction), {}).get(name)
-            if item is not None and not item.raw and array.dtype.kind == "f":
-                found = array.ravel()[np.isin(array.ravel(), telling)]
-                require(
-                    len(found) == 0,
-                    f"step {event.step}: {name!r} of message {message.kind!r} ({direction}) carries {found[:1]}, "
-                    "which an agent has observed",
-                )
+            item = subject.wire.declared(message.kind, direction)[name]
+            found = array.ravel()[np.isin(array.ravel(), telling)]
+            require(
+                item.raw or array.dtype.kind != "f" or len(found) == 0,
+                f"step {event.step}: {name!r} of message {message.kind!r} ({direction}) carries {found[:1]}, which an "
+                "agent has observed",
+            )
 
 
 def unknown_messages(subject: Subject) -> None:
