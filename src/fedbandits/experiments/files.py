@@ -6,6 +6,8 @@
     [run]                             horizon, seeds (how many), points (steps kept of each run), coverage (whether
                                       confidence ellipsoids are checked), theory (whether bounds are evaluated)
     [algorithms.LABEL]                name = "dislinucb", and its parameters; through = ["quantise:bits=8"] for stages
+                                      (one of your own by its address, name = "my_module:MyAlgorithm"; likewise
+                                      environments, networks and stages)
     [sweep]                           optional: "environment.clients" = [1, 2, 4], "run.horizon" = [...],
                                       "algorithms.LABEL.threshold" = [...], "network.ttl" = [...],
                                       "network.name" = ["ring", "star"]; all combinations are run
@@ -27,6 +29,7 @@ import itertools
 import os
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from functools import cached_property
 from importlib import resources
 from pathlib import Path
@@ -133,7 +136,10 @@ class Experiment(BaseModel):
             if isinstance(claim, Growth):
                 self._check_numbers(f"claims.{at}", claim.against)
         self._check_network()
-        self.cases  # noqa: B018  builds everything, and says what cannot be built
+        for case in self.cases:  # builds everything, and says what cannot be built
+            if case.algorithm.about.topology == "graph" and case.options.network is None:
+                name = self.algorithms[case.label].name
+                raise ValueError(f"algorithms.{case.label}: {name} talks on a graph; give [network] with a name")
         for at, figure in enumerate(self.published):
             self._check_mentioned(f"published.{at}", [figure.of], list(figure.at), [figure.metric])
             if not any(figure.speaks_of(case.label, case.point) for case in self.cases):
@@ -192,23 +198,21 @@ class Experiment(BaseModel):
                 raise ValueError(f"{where}: growth against {column!r} needs numbers to grow along (got {value!r})")
 
     def _check_network(self) -> None:
-        """What is said of networks fits together, and who needs one has one."""
+        """What is said of networks fits together."""
         swept = [path for path in self.paths if path.startswith("network.")]
         if self.network is None and swept and NETWORK_NAME not in swept:
             raise ValueError(f"sweep: {swept[0]!r} is a parameter of no network; give [network] with a name")
         if self.network is not None and not self.network.name and NETWORK_NAME not in swept:
             raise ValueError(f"network.name: field required; known are: {', '.join(NETWORKS)}")
-        if self.network is None and not swept:
-            for label, part in self.algorithms.items():
-                if part.name in ALGORITHMS and ALGORITHMS.about(part.name).topology == "graph":
-                    raise ValueError(f"algorithms.{label}: {part.name} talks on a graph; give [network] with a name")
         if NETWORK_NAME in swept:
             self._check_common([_parameter_of(path) for path in swept if path != NETWORK_NAME])
 
     def _check_common(self, swept: Sequence[str]) -> None:
         """Every parameter that is given or `swept` belongs to all networks that are swept over."""
-        kinds = {name: NETWORKS[name] for name in self._swept(NETWORK_NAME) if name in NETWORKS}
-        takes = {name: [item.name for item in dataclasses.fields(kind)] for name, kind in kinds.items()}
+        takes = {}
+        for name in self._swept(NETWORK_NAME):
+            with suppress(ConfigError):  # what cannot be found is told when it is built
+                takes[name] = [item.name for item in dataclasses.fields(NETWORKS.find(name))]
         for given in (*(self.network.parameters if self.network else ()), *swept):
             for name, own in takes.items():
                 if given not in own:
