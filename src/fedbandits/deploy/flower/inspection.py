@@ -207,11 +207,7 @@ def _check_lengths(held: Lengths, asked: Lengths, horizon: int) -> None:
 
 
 def _shown(value: FloatArray) -> str:
-    return (
-        f"{value:g}"
-        if value.ndim == 0
-        else f"{value.min(initial=0):g}..{value.max(initial=0):g}, {value.sum():g} in all"
-    )
+    return f"{value:g}" if value.ndim == 0 else f"{value.min():g}..{value.max():g}, {value.sum():g} in all"
 
 
 def _check_symmetric(name: str, square: FloatArray) -> None:
