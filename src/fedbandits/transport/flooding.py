@@ -36,8 +36,8 @@ from fedbandits.graphs.hops import adjacency, pairs_by_distance
 from fedbandits.linalg.jit import jit
 from fedbandits.transport.corruption import ARM, Corruption
 from fedbandits.transport.letters import (
+    alike,
     check_alike,
-    form_of,
     in_order,
     resized,
     room_of,
@@ -192,7 +192,9 @@ class Flooding:
         self._expected.reshape(2, *self._read.shape)[:, page] = _NEVER
         leaving = self._corruption.at_source(said, step)
         slot = page * self._n + said.who
-        for name, array in resized(leaving, room_of(held, self._wire), self._wire).arrays.items():
+        if leaving.lengths:
+            leaving = resized(leaving, room_of(held, self._wire), self._wire)
+        for name, array in leaving.arrays.items():
             held.arrays[name][slot] = array
         for name, length in leaving.lengths.items():
             held.lengths[name][slot] = length
@@ -210,7 +212,7 @@ class Flooding:
         """Room for messages like `said`; what is still under way must be like it too."""
         if self._posted is not None and (len(self._desks.slot) or self._due):
             check_alike(self._posted, said, self._wire)
-        elif self._posted is None or form_of(self._posted, self._wire) != form_of(said, self._wire):
+        elif self._posted is None or not alike(self._posted, said, self._wire):
             slots = self._pages * self._n
             arrays = {name: np.zeros((slots, *a.shape[1:]), a.dtype) for name, a in said.arrays.items()}
             lengths = {name: np.zeros(slots, np.int64) for name in said.lengths}

@@ -14,14 +14,26 @@ from fedbandits.linalg.jit import jit
 
 def check_alike(old: Message, new: Message, wire: Wire) -> None:
     """Raise `WireError` unless the messages have the same kind and fields, so that one inbox can hold both."""
-    if form_of(old, wire) != form_of(new, wire):
+    if not alike(old, new, wire):
         raise WireError(
-            f"peers say {form_of(new, wire)} while {form_of(old, wire)} is under way: on a graph messages of one kind "
-            "must have the same fields every time; declare another kind for the others"
+            f"peers say {_form(new, wire)} while {_form(old, wire)} is under way: on a graph messages of one kind must "
+            "have the same fields every time; declare another kind for the others"
         )
 
 
-def form_of(message: Message, wire: Wire) -> str:
+def alike(one: Message, other: Message, wire: Wire) -> bool:
+    """Whether messages have the same kind and fields, and those the same types and shapes, but for ragged sizes."""
+    if one.kind != other.kind or one.arrays.keys() != other.arrays.keys():
+        return False
+    if one.lengths:
+        return _form(one, wire) == _form(other, wire)
+    return all(
+        array.dtype == other.arrays[name].dtype and array.shape[1:] == other.arrays[name].shape[1:]
+        for name, array in one.arrays.items()
+    )
+
+
+def _form(message: Message, wire: Wire) -> str:
     """The kind, fields, types and shapes of messages, in words; sizes that differ between agents by their names."""
     declared = wire.declared(message.kind, "peer")
     fields = []
