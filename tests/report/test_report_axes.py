@@ -102,6 +102,19 @@ def test_a_bar_down_to_zero_does_not_stretch_a_logarithm() -> None:
     check(axes.yaxis)
 
 
+@pytest.mark.parametrize("values", [[100.0, 300.0], [0.0, 4000.0, 25_000.0], [0.0, 1.0, 1e9]])
+def test_marks_keep_away_from_the_edges(values: list[float]) -> None:
+    """By at least the radius of a mark."""
+    _, axes = frames.picture_axes("x")
+    axes.plot(values, values)
+    frames.log_axis(axes.yaxis, np.array(values))
+    frames.cover(axes.yaxis, np.array(values), np.zeros(len(values)), 0.05)
+    heights = axes.transData.transform([(1.0, value) for value in values])[:, 1]
+    bottom, top = axes.transAxes.transform([(0, 0), (0, 1)])[:, 1]
+    assert (heights.min() - bottom) * 72 / axes.figure.dpi > 4.5
+    assert (top - heights.max()) * 72 / axes.figure.dpi > 4.5
+
+
 NETWORKS = ["erdos-renyi", "barabasi-albert", "watts-strogatz", "ring", "line", "star", "complete", "random-tree"]
 
 

@@ -40,9 +40,7 @@ def with_regret(results: Results, **factors: float) -> Results:
 def test_less_regret_in_private_is_explained_beside_the_pictures(results: Results) -> None:
     less = with_regret(results, private=0.5)
     [remark] = remarks(less)
-    assert remark.what.startswith(
-        "private, which is private, has less regret than open, which is not: 50.5 against 101"
-    )
+    assert remark.what.startswith("The private private has less regret than open, which protects nobody: 50.5 against")
     assert "difference -50.5 [" in remark.what
     assert remark.why == PEERS["private-fed-ucb"].why
     html = page(less)
@@ -77,7 +75,7 @@ def test_a_sweep_says_where(results: Results) -> None:
     at = [*results.frame.columns[:1], "epsilon_given", *results.frame.columns[1:]]
     both = replace(results, frame=pd.concat([swept, more], ignore_index=True)[at], sweep=["epsilon_given"])
     [remark] = private_with_less_regret(both)
-    assert "at 1 of 2 points of the sweep, such as epsilon_given=1.0: 50.5 against 101" in remark.what
+    assert "at 1 of 2 points of the sweep, most clearly at epsilon_given=1.0: 50.5 against 101" in remark.what
 
 
 @pytest.mark.parametrize(("private", "peer"), [(peer.name, name) for name, peer in PEERS.items()])

@@ -94,11 +94,15 @@ def cover(axis: Axis, values: FloatArray, errors: FloatArray, margin: float) -> 
     positive = np.isfinite(values) & (values > 0)
     lows = np.maximum(values - errors, values / _LONGEST_BAR)[positive]
     low, high = float(lows.min()), float((values + errors)[positive].max())
-    room = max((high / low) ** margin, 1.05)
     if (values == 0).any():
-        low = -0.2 * 10.0 ** np.floor(np.log10(values[positive].min())) * room
+        lowest = 10.0 ** np.floor(np.log10(values[positive].min()))
+        room = (10 * high / lowest) ** margin
+        low = -0.2 * lowest * room
+    else:
+        room = max((high / low) ** margin, 1.05)
+        low /= room
     limit = axis.axes.set_xlim if axis is axis.axes.xaxis else axis.axes.set_ylim
-    limit(low if low < 0 else low / room, high * room)
+    limit(low, high * room)
 
 
 def worth_a_log(values: FloatArray) -> bool:

@@ -89,14 +89,16 @@ def _less(results: Results, final: pd.DataFrame, private: str, plain: str) -> st
         return ""
     swept = [column for column in results.sweep if column in own and both[column].nunique() > 1]
     points = [rows for _, rows in both.groupby(swept, sort=False)] if swept else [both]
-    less = [rows for rows in points if rows["regret"].mean() < rows["regret_without"].mean()]
+    differences = [Interval.over((rows["regret"] - rows["regret_without"]).to_numpy()) for rows in points]
+    less = [at for at, difference in enumerate(differences) if difference.mean < 0]
     if not less:
         return ""
-    first = less[0]
-    where = ", ".join(f"{column}={first[column].iloc[0]}" for column in swept)
-    place = f" at {len(less)} of {len(points)} points of the sweep, such as {where}" if swept else ""
-    difference = Interval.over((first["regret"] - first["regret_without"]).to_numpy())
+    # the point that speaks most clearly
+    at = min(less, key=lambda at: (differences[at].high, differences[at].mean))
+    where = ", ".join(f"{column}={points[at][column].iloc[0]}" for column in swept)
+    place = f", at {len(less)} of {len(points)} points of the sweep, most clearly at {where}" if swept else ""
+    own_mean, other_mean = (points[at][column].mean() for column in ("regret", "regret_without"))
     return (
-        f"{private}, which is private, has less regret than {plain}, which is not{place}: "
-        f"{number(first['regret'].mean())} against {number(first['regret_without'].mean())}, difference {difference}."
+        f"The private {private} has less regret than {plain}, which protects nobody{place}: "
+        f"{number(own_mean)} against {number(other_mean)}, difference {differences[at]}."
     )

@@ -17,9 +17,9 @@ from fedbandits.report.plots.error_bars import bars
 from fedbandits.report.plots.series import Series
 from fedbandits.report.ticks import LETTER
 
-LABEL_ROOM = 0.72
+LABEL_ROOM = 0.7
 """Where the axes end when lines are named at their right end."""
-_LETTERS = 18
+_LETTERS = 20
 _SIZE = frames.FONT - 0.5
 _THICK = 3.0
 """Points to either side of a bar where a label would touch it."""

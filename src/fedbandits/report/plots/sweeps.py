@@ -17,7 +17,9 @@ from fedbandits.report.plots.series import Series
 from fedbandits.simulation.metrics import Metric
 
 _APART = 0.16
-"""Distance of points above one name, as a share of its room."""
+"""Distance of points above one name, as a share of its room, if that is enough for a mark."""
+_MARK = 10.0
+"""Points that a mark needs."""
 _MARGIN = 0.05
 
 
@@ -35,7 +37,9 @@ def sweep(points: pd.DataFrame, column: str, metric: Metric, series: Series, *, 
     written: dict[str, str] = {}
     if not np.isfinite(numbers).all():
         written |= frames.named_axis(axes, [str(value) for value in values])
-        points = points.assign(at=_side_by_side(points, column, values, apart=0.0 if ordered else _APART))
+        room = axes.get_position().width * frames.WIDTH / len(values)
+        apart = 0.0 if ordered else max(_APART, _MARK / room)
+        points = points.assign(at=_side_by_side(points, column, values, apart))
     else:
         points = points.assign(at=pd.to_numeric(points[column]).astype(float))
     looks = _looks(points, series)
