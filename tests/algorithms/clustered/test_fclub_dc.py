@@ -116,5 +116,5 @@ def test_who_is_away_when_the_partition_changes_is_told_later():
 
 def test_width_is_the_published_one():
     problem = THREE.world(10, np.random.SeedSequence(0)).problem
-    widths = FCLUBDC().widths(problem, 25, np.zeros(2), np.array([0.0, 100.0]))
+    widths = FCLUBDC().widths(problem, 25)(np.zeros(2), np.array([0.0, 100.0]))
     np.testing.assert_allclose(widths, 0.5 * np.sqrt(2 * np.log(4 / 3) + 25 * np.log([3.0, 7.0])))

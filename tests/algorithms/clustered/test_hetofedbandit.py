@@ -20,6 +20,7 @@ from fedbandits.algorithms import (
     OracleClusters,
 )
 from fedbandits.algorithms.clustered.clusters import membership, partition
+from fedbandits.contract.facts import Noise
 from fedbandits.contract.messages import Message
 from fedbandits.contract.problem import Problem
 from fedbandits.contract.streams import Streams
@@ -257,7 +258,7 @@ class TestReduction:
     @pytest.mark.parametrize(("told_noise", "clusters"), [(1e3, 1), (0.1, 3)])
     def test_e_told_of_overwhelming_noise_never_separates(self, told_noise, clusters):
         world = easy().world(HORIZON, np.random.SeedSequence(0))
-        problem = replace(world.problem, noise=told_noise)
+        problem = world.problem.knowing(Noise(told_noise))
         side = Together(HetoFedBanditE(threshold=2.0, width=0.1), problem, np.random.SeedSequence(1), Wire())
         for step in range(HORIZON):
             turn = world.turn(step)
