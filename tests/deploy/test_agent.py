@@ -6,6 +6,8 @@ import dataclasses
 import math
 import threading
 from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -220,6 +222,27 @@ def test_numbers_that_would_drown_all_others_are_refused(opened):
     assert agent.reward(decision.id, 1e7)
     for _ in range(20):
         assert agent.reward(agent.decide(np.eye(4)).id, 1.0)
+
+
+@pytest.mark.parametrize("value", ["1", "1.0", b"1", True, False, np.True_, None, [1.0], np.ones(1), 1j, Decimal(1)])
+def test_rewards_are_numbers_and_nothing_that_looks_like_one(opened, value):
+    agent = opened()
+    decision = agent.decide(arms_of(0))
+    before = agent.state()
+    with pytest.raises(InputError, match="a reward must be a number, got"):
+        agent.reward(decision.id, value)
+    (outcome,) = agent.rewards_apart([(decision.id, value)])
+    assert isinstance(outcome, InputError)
+    assert same(agent.state(), before)
+    assert agent.status().rewards == 0
+
+
+@pytest.mark.parametrize("value", [1, 1.0, np.float64(1), np.float32(1), np.int64(1), np.uint8(1), Fraction(1)])
+def test_numbers_of_python_and_numpy_are_rewards(opened, value):
+    agent = opened()
+    decision = agent.decide(arms_of(0))
+    assert agent.reward(decision.id, value)
+    assert agent.reward(decision.id, 1.0) is False
 
 
 def test_number_of_arms_and_range_of_rewards_where_they_are_fixed(opened):

@@ -19,7 +19,7 @@ pytest.importorskip("flwr", reason="needs the extra fedbandits[deploy]")
 
 from fedbandits.deploy import Agent
 from fedbandits.deploy.flower.launch import free_ports
-from fedbandits.deploy.flower.processes import Processes
+from fedbandits.deploy.flower.processes import Programs
 
 pytestmark = pytest.mark.slow
 DOCS = Path(__file__).parents[2] / "docs" / "deploy"
@@ -67,7 +67,7 @@ class Reader:
             "NO_PROXY": "127.0.0.1",
             "COLUMNS": "200",
         }
-        self.processes = Processes("reader", self.environment, where / "logs")
+        self.processes = Programs("reader", self.environment, where / "logs")
         self.left = commands("index.md") + commands("operations.md")
         self.known = dict.fromkeys(self.left)
 

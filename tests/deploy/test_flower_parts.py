@@ -17,7 +17,7 @@ from fedbandits.deploy.flower import operate
 from fedbandits.deploy.flower.book import Book, TurnRecord
 from fedbandits.deploy.flower.desk import Desk, fingerprint
 from fedbandits.deploy.flower.post import Letter
-from fedbandits.deploy.flower.processes import Processes
+from fedbandits.deploy.flower.processes import Programs
 from fedbandits.deploy.flower.traffic import drive, world_of
 from fedbandits.deploy.settings import Settings, stored
 
@@ -133,7 +133,7 @@ time.sleep(60)
 
 
 def test_programs_are_stopped_with_what_has_left_their_group(tmp_path):
-    processes = Processes("test", {}, tmp_path)
+    processes = Programs("test", {}, tmp_path)
     processes.start("parent", [sys.executable, "-c", CHILD])
     wait_for(lambda: "started" in processes.last_words("parent"), 20.0)
     assert len(processes._survivors("parent")) == 2
@@ -156,7 +156,7 @@ time.sleep(60)
 
 
 def test_programs_are_told_once_and_may_end_in_good_order(tmp_path):
-    processes = Processes("test", {}, tmp_path)
+    processes = Programs("test", {}, tmp_path)
     processes.start("polite", [sys.executable, "-c", POLITE])
     wait_for(lambda: "started" in processes.last_words("polite"), 20.0)
     processes.stop("polite")

@@ -26,7 +26,7 @@ from fedbandits.deploy.inputs import Arms, check_text, menu, seconds
 from fedbandits.deploy.journal import Journal
 from fedbandits.deploy.known_facts import read_facts
 from fedbandits.deploy.rehearsal import rehearse
-from fedbandits.deploy.replica import sealed
+from fedbandits.deploy.replica import population_with_secret
 from fedbandits.deploy.rewarding import Rewarding, ToldRewards
 from fedbandits.deploy.settings import Settings, made, stored
 from fedbandits.deploy.status import Status, status_of, synchronised_at
@@ -347,5 +347,5 @@ def _newly(path: str | os.PathLike[str], given: Mapping[str, Any]) -> str:
     if "algorithm" not in given or "dim" not in given:
         raise SettingsError(f"there is no agent in {path}; a new one needs algorithm= and dim=")
     settings = made(given)
-    sealed(settings)
+    population_with_secret(settings)
     return settings.text()

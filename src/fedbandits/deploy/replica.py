@@ -54,7 +54,7 @@ class Replica:
         """Whether it may hold something that the file does not."""
         self.nonces: dict[int, bytes] = {}
         """By entry, what the noise of entries derives from that were not written down yet."""
-        self.population, self._secret = sealed(settings)
+        self.population, self._secret = population_with_secret(settings)
         try:
             saved = None if snapshot is None else from_bytes(snapshot.state)
             self.unsealed = self._secret is not None and (saved is None or not self._secrets() <= saved.keys())
@@ -70,7 +70,7 @@ class Replica:
     def sealed(self) -> Replica:
         """The same agent with a key of its own, from which its noise comes from now on."""
         other = Replica(self._settings, None)
-        other.population, other._secret = sealed(self._settings)
+        other.population, other._secret = population_with_secret(self._settings)
         other.unsealed = False
         if self.counts.entry > 0:  # a new agent is as it was just made
             other.counts = self.counts
@@ -192,7 +192,7 @@ class Replica:
         return np.frombuffer(decided.arms, FLOATS).reshape(-1, self._settings.dim).copy()
 
 
-def sealed(settings: Settings) -> tuple[Population, OwnSecret | None]:
+def population_with_secret(settings: Settings) -> tuple[Population, OwnSecret | None]:
     """A new agent whose noise nobody else can repeat, and its secret; None where it has no use for one."""
     about = settings.algorithm.about
     if about.private:

@@ -27,7 +27,7 @@ from fedbandits.deploy.agent import Agent
 from fedbandits.deploy.flower.book import BOOK, SETTINGS, Book
 from fedbandits.deploy.flower.carrier import Patience
 from fedbandits.deploy.flower.certificates import make_certificates, make_key
-from fedbandits.deploy.flower.processes import Processes
+from fedbandits.deploy.flower.processes import Programs
 from fedbandits.deploy.settings import Settings
 
 LOOPBACK = "127.0.0.1"
@@ -73,7 +73,7 @@ class Federation:
         home = self.directory / "flower"
         path = f"{_PROGRAMS}:{os.environ.get('PATH', '')}"
         environment = _ENVIRONMENT | {"FLWR_HOME": str(home), "PATH": path}
-        self.processes = Processes("federation", environment, self.directory / "logs")
+        self.processes = Programs("federation", environment, self.directory / "logs")
         self._prepare()
         self.book = Book(self.directory / BOOK)
 

@@ -1,4 +1,4 @@
-"""Processes that end with whoever started them."""
+"""Programs that end with whoever started them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _SET_DEATH_SIGNAL = 1
 _GRACE_SECONDS = 5.0
 
 
-class Processes:
+class Programs:
     """Starts programs and stops all of them, with everything that they have started in turn.
 
     Each program has a process group of its own, and an environment variable marks it and its descendants, so that

@@ -58,10 +58,10 @@ def create_app(agent: Agent, limits: Limits, token: Token | None) -> FastAPI:
     looking = APIRouter(responses=_refusals())
 
     @asking.post("/decisions", responses=_refusals(400, 408, 413, 415, 422) | {200: {"links": _REWARDED_BY}})
-    def decide(choice: models.Choice) -> models.Decided:
+    def decide(choice: models.Choice) -> models.Chosen:
         """Choose one of the arms. Each request is a decision of its own, also one that is sent again."""
         models.check_choice(choice, limits)
-        return models.Decided(**dataclasses.asdict(agent.decide(choice.arms)))
+        return models.Chosen(**dataclasses.asdict(agent.decide(choice.arms)))
 
     @asking.post("/rewards", responses=_refusals(400, 404, 408, 409, 413, 415, 422))
     def reward(told: Annotated[models.Told, Body()]) -> models.Counted | models.Outcomes:
@@ -73,10 +73,10 @@ def create_app(agent: Agent, limits: Limits, token: Token | None) -> FastAPI:
         return _all_counted(agent, told.rewards)
 
     @asking.get("/status")
-    def status() -> models.State:
+    def status() -> models.Standing:
         """How the agent is getting on."""
         settings = agent.settings
-        return models.State(
+        return models.Standing(
             algorithm=settings.algorithm.about.name,
             dim=settings.dim,
             arms=settings.arms,

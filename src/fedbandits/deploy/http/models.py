@@ -29,7 +29,7 @@ def _one_or_many(value: Any) -> str | None:
     return None if not isinstance(value, dict) else "many" if "rewards" in value else "one"
 
 
-Arms = Annotated[
+SentArms = Annotated[
     Annotated[list[Row], Tag("rows")] | Annotated[dict[Name, Row], Tag("named")],
     Discriminator(
         _kind_of_arms,
@@ -51,7 +51,7 @@ class Choice(Sent):
     model_config = ConfigDict(
         json_schema_extra={"examples": [{"arms": {"reminder": [1.0, 0.2, 0.0], "call": [1.0, 0.0, 0.7]}}]}
     )
-    arms: Arms = Field(description="One row of features for each arm: in a list, or by the arm's name.")
+    arms: SentArms = Field(description="One row of features for each arm: in a list, or by the arm's name.")
 
 
 class Reward(Sent):
@@ -77,7 +77,7 @@ Told = Annotated[
 ]
 
 
-class Decided(BaseModel):
+class Chosen(BaseModel):
     """What to do now."""
 
     id: str = Field(description="What the reward will be told with: keep it.")
@@ -110,7 +110,7 @@ class Outcomes(BaseModel):
     results: list[Counted | Refused]
 
 
-class State(BaseModel):
+class Standing(BaseModel):
     """How the agent is getting on."""
 
     algorithm: str
