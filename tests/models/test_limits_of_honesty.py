@@ -42,7 +42,7 @@ def test_the_trace_of_one_observation():
 
 @pytest.mark.parametrize("link", ["identity", "logistic", "poisson", "probit"])
 def test_no_gradient_of_an_honest_observation_is_steeper(link):
-    from fedbandits.linalg.links import Link as Function
+    from fedbandits.linalg.links import MeanFunction as Function
     from fedbandits.linalg.links import means
 
     known = problem(Link(link), Norms(1.0, 2.0), Range(-1.5, 1.5))

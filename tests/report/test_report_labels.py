@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fedbandits.report.labels import Box, Place, beside, shortened, spread
+from fedbandits.report.labels import Box, LabelPlace, beside, shortened, spread
 
 
-def box_of(mark: np.ndarray, place: Place, width: float, height: float) -> Box:
+def box_of(mark: np.ndarray, place: LabelPlace, width: float, height: float) -> Box:
     left = mark[0] + place.dx - {"left": 0, "center": width / 2, "right": width}[place.align]
     return left, mark[1] + place.dy - height / 2, left + width, mark[1] + place.dy + height / 2
 
@@ -71,6 +71,6 @@ def test_labels_make_way_for_error_bars() -> None:
     """A point whose bars reach far to all sides: beside it, above or below, its label would be struck through."""
     marks = np.array([[150.0, 100.0]])
     bars = [(90.0, 97.0, 210.0, 103.0), (147.0, 40.0, 153.0, 160.0)]
-    assert beside(marks, [60], 14, (300, 200)) == [Place(8, 0, "left")]
+    assert beside(marks, [60], 14, (300, 200)) == [LabelPlace(8, 0, "left")]
     [place] = beside(marks, [60], 14, (300, 200), bars)
     assert all(apart(box_of(marks[0], place, 60, 14), bar) for bar in bars)

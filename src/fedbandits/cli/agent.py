@@ -49,7 +49,7 @@ def serve(
         Path | None,
         typer.Option(
             "--config",
-            help=r"TOML: \[agent] algorithm, dim, ...; \[service] limits. Needed for a new agent.",
+            help=r"TOML: \[agent] algorithm, dim, ...; \[facts] noise, ...; \[service] limits. Needed for a new agent.",
             show_default=False,
         ),
     ] = None,

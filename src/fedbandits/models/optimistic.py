@@ -34,8 +34,8 @@ class OptimisticAgents(Population):
 
     Their index of an arm x is offset(x) + <theta, phi(x)> + width ||phi(x)||_{V^-1}, theta and V being those of a ridge
     regression of y - offset on phi. They call when their `trigger` fires (None: never), hand over what is new when
-    asked (`collect`) and take in what the server knows (`pool`, in place; `news`, on top); estimates are refreshed at once.
-    `counted` says whether counts travel with the statistics.
+    asked (`collect`) and take in what the server knows (`pool`, in place; `news`, on top); estimates are refreshed at
+    once. `counted` says whether counts travel with the statistics.
 
     `features` None are the arms themselves, at no cost.
     """

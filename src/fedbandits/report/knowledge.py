@@ -42,7 +42,7 @@ def knowledge(results: Results) -> Section | None:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Case:
+class KnownCase:
     """An algorithm at one sweep point, under its first seed: `known` (n,) samples of `total`."""
 
     title: str
@@ -64,7 +64,7 @@ class Case:
         return self.edges is not None and len(self.known) <= MOST_NODES
 
 
-def _cases(results: Results) -> list[Case]:
+def _cases(results: Results) -> list[KnownCase]:
     decisions = _decisions(results)
     found = [portrait for portrait in results.portraits if KNOWN in portrait.arrays]
     cases = []
@@ -75,7 +75,7 @@ def _cases(results: Results) -> list[Case]:
         known = arrays[KNOWN]
         followed = np.unique(arrays[LEADERS]) if LEADERS in arrays else np.empty(0, dtype=np.int64)
         leaders = np.isin(np.arange(len(known)), followed)
-        cases.append(Case(title, known, decisions[_key(own[0])], arrays.get(EDGES), leaders, medians))
+        cases.append(KnownCase(title, known, decisions[_key(own[0])], arrays.get(EDGES), leaders, medians))
     return cases
 
 
@@ -93,7 +93,7 @@ def _key(portrait: Portrait) -> tuple[Any, ...]:
     return portrait.label, tuple((name, str(value)) for name, value in portrait.point.items()), portrait.seed
 
 
-def _drawn(case: Case, scale: Scale, layouts: dict[tuple[int, bytes], FloatArray], at: int) -> Drawn:
+def _drawn(case: KnownCase, scale: Scale, layouts: dict[tuple[int, bytes], FloatArray], at: int) -> Drawn:
     facts = list(_facts(case))
     if at >= _MOST_PICTURES:
         return Drawn(case.title, None, facts, f"Not drawn: the page shows {_MOST_PICTURES} networks.")
@@ -112,7 +112,7 @@ def _drawn(case: Case, scale: Scale, layouts: dict[tuple[int, bytes], FloatArray
     return Drawn(case.title, svg, facts, note)
 
 
-def _facts(case: Case) -> Iterator[str]:
+def _facts(case: KnownCase) -> Iterator[str]:
     middle = float(np.median(case.known))
     seeds = f" (all seeds: {_share(float(np.mean(case.medians)))})" if len(case.medians) > 1 else ""
     yield f"half of the agents know at least {_told(case, middle)} of {exact(case.total)} samples{seeds}"
@@ -123,7 +123,7 @@ def _facts(case: Case) -> Iterator[str]:
         yield f"{exact(count)} leader{'s' if count != 1 else ''}, half of them at least {_told(case, middle)}"
 
 
-def _told(case: Case, samples: float) -> str:
+def _told(case: KnownCase, samples: float) -> str:
     shown = human(samples).replace(" ", "\N{NO-BREAK SPACE}")
     return f"{shown} ({_share(samples / max(case.total, 1.0))})"
 

@@ -74,7 +74,7 @@ Box = tuple[float, float, float, float]
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class LabelPlace:
     """Where a label goes: an offset in points from its mark, and how the text is anchored there."""
 
     dx: float
@@ -84,11 +84,11 @@ class Place:
 
 _ASIDE = (16, -16, 30, -30, 44, -44, 58, -58)
 _PLACES = (
-    Place(8, 0, "left"),
-    Place(-8, 0, "right"),
-    Place(0, 15, "center"),
-    Place(0, -15, "center"),
-    *(Place(dx, dy, align) for dx, align in ((6, "left"), (-6, "right"), (0, "center")) for dy in _ASIDE),
+    LabelPlace(8, 0, "left"),
+    LabelPlace(-8, 0, "right"),
+    LabelPlace(0, 15, "center"),
+    LabelPlace(0, -15, "center"),
+    *(LabelPlace(dx, dy, align) for dx, align in ((6, "left"), (-6, "right"), (0, "center")) for dy in _ASIDE),
 )
 _STRUCK = 6.0
 """How much worse a label that a line strikes through is than one that covers as much of another label."""
@@ -100,7 +100,7 @@ def beside(
     height: float,
     frame: tuple[float, float],
     lines: Sequence[Box] = (),
-) -> list[Place]:
+) -> list[LabelPlace]:
     """For marks (m, 2) in points, a place for each label of `widths` points: the first that is free, else the freest.
 
     A place is taken where a mark, one of `lines` (error bars, say, as thin boxes) or an earlier label is, or where the
@@ -122,7 +122,7 @@ def beside(
     return chosen
 
 
-def _box(x: float, y: float, place: Place, width: float, height: float) -> Box:
+def _box(x: float, y: float, place: LabelPlace, width: float, height: float) -> Box:
     left = x + place.dx - {"left": 0.0, "center": width / 2, "right": width}[place.align]
     return left, y + place.dy - height / 2, left + width, y + place.dy + height / 2
 

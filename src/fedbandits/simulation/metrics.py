@@ -94,7 +94,14 @@ _TABLE = (
         summarised=True,
         heading="Syncs",
     ),
-    Metric("messages", "Messages sent", _SENT["messages"], read=attrgetter("messages"), summarised=True, heading="Messages"),
+    Metric(
+        "messages",
+        "Messages sent",
+        _SENT["messages"],
+        read=attrgetter("messages"),
+        summarised=True,
+        heading="Messages",
+    ),
     Metric("scalars", "Scalars sent", _SENT["scalars"], read=attrgetter("scalars"), summarised=True, heading="Scalars"),
     Metric("bytes", "Bytes sent", _SENT["bytes"], "B", read=attrgetter("bytes"), summarised=True, heading="Bytes"),
     Metric(

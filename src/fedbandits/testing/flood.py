@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Letter:
+class FloodedCopy:
     """What `origin` said in round `born`, as bytes, with `life` hops left."""
 
     origin: int
@@ -46,7 +46,7 @@ class Passage:
     due: int
     sender: int
     to: int
-    letter: Letter
+    letter: FloodedCopy
 
 
 class Flood:
@@ -76,13 +76,13 @@ class Flood:
         self._hands = Hands(faults, self._mishaps, len(network), arms, wire or Wire())
         slowest = (ttl - 1) * (1 + (faults.delay_max if faults.delay else 0))
         self._oldest = slowest + PATIENCE if absences else slowest
-        self._desks: dict[int, list[Letter]] = {v: [] for v in self._neighbours}
+        self._desks: dict[int, list[FloodedCopy]] = {v: [] for v in self._neighbours}
         self._seen: dict[int, set[tuple[int, int]]] = {v: set() for v in self._neighbours}
         self._under_way: list[Passage] = []
 
     def round(
         self, step: int, said: dict[int, bytes], reachable: BoolArray | None = None
-    ) -> tuple[list[tuple[int, Letter]], list[Letter]]:
+    ) -> tuple[list[tuple[int, FloodedCopy]], list[FloodedCopy]]:
         """One round: (receiver, letter) for all that is read, and the letter of every link crossed.
 
         Each receiver's letters come newest first, then by origin.
@@ -90,7 +90,7 @@ class Flood:
         self._hands.look_around()
         for origin in sorted(said):
             content = self._hands.leaving(origin, step, said[origin])
-            self._desks[origin].append(Letter(origin, step, self._ttl, content))
+            self._desks[origin].append(FloodedCopy(origin, step, self._ttl, content))
             self._seen[origin].add((origin, step))
         there = [v for v in self._neighbours if reachable is None or reachable[v]]
         crossed = [letter for holder in there for letter in self._send_all(step, holder)]
@@ -98,7 +98,7 @@ class Flood:
         self._under_way = [passage for passage in self._under_way if passage.due > step]
         return read, crossed
 
-    def _send_all(self, step: int, holder: int) -> list[Letter]:
+    def _send_all(self, step: int, holder: int) -> list[FloodedCopy]:
         letters, self._desks[holder] = self._desks[holder], []
         crossed = []
         for letter in letters:
@@ -114,7 +114,7 @@ class Flood:
                     self._under_way.append(Passage(due, holder, to, copy))
         return crossed
 
-    def _receive(self, step: int, to: int) -> list[Letter]:
+    def _receive(self, step: int, to: int) -> list[FloodedCopy]:
         arriving = [passage for passage in self._under_way if passage.due == step and passage.to == to]
         read = []
         for passage in sorted(arriving, key=lambda one: (-one.letter.life, one.sender)):

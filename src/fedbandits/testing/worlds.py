@@ -25,7 +25,7 @@ from fedbandits.contract.wire import Wire
 from fedbandits.contract.world import Environment, Turn, World
 from fedbandits.graphs.network import Faults, Network
 from fedbandits.simulation.loop import posed
-from fedbandits.testing.flood import Flood, Letter
+from fedbandits.testing.flood import Flood, FloodedCopy
 from fedbandits.transport.carriers import Carrier, InProcess, Serialising, hold
 from fedbandits.transport.relay import Relay, relay_for
 
@@ -204,7 +204,7 @@ class Apart:
                     said[message.kind][i] = self.wire.encode(message, 0, "peer")
         if any(said.values()):
             self.ledger.synchronised()
-        read: dict[str, list[tuple[int, Letter]]] = {}
+        read: dict[str, list[tuple[int, FloodedCopy]]] = {}
         for kind, flood in self.floods.items():
             read[kind], crossed = flood.round(step, said[kind], turn.reachable)
             for content, copies in Counter(letter.content for letter in crossed).items():
@@ -219,7 +219,7 @@ class Apart:
                 if own:
                     agent.hear(self._inbox(kind, own))
 
-    def _inbox(self, kind: str, letters: list[Letter]) -> Inbox:
+    def _inbox(self, kind: str, letters: list[FloodedCopy]) -> Inbox:
         origins = np.array([letter.origin for letter in letters])
         born = np.array([letter.born for letter in letters])
         to, row = np.zeros(len(letters), np.int64), np.arange(len(letters))

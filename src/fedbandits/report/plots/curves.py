@@ -9,7 +9,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 
 from fedbandits.report import axes as frames
-from fedbandits.report.plots.naming import LABEL_ROOM, End, name_ends
+from fedbandits.report.plots.naming import LABEL_ROOM, NamedEnd, name_ends
 from fedbandits.report.plots.picture import Picture, plot_svg
 from fedbandits.report.plots.series import Series
 from fedbandits.simulation.metrics import Metric
@@ -36,7 +36,7 @@ def curves(frame: pd.DataFrame, metric: Metric, series: Series, *, caption: str)
     for name in shown:
         _draw(axes, means[name].dropna(), errors[name], name, series)
     axes.set_ylim(bottom=0.0 if (values >= 0).all() and axes.get_yscale() != "log" else None)
-    ends = [End(name, name, series.style(name), float(means[name].dropna().iloc[-1])) for name in shown]
+    ends = [NamedEnd(name, name, series.style(name), float(means[name].dropna().iloc[-1])) for name in shown]
     written = name_ends(axes, ends, series)
     key = f"{metric.name}-curves"
     hover = {

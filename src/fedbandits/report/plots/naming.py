@@ -26,7 +26,7 @@ _THICK = 3.0
 
 
 @dataclass(frozen=True, slots=True)
-class End:
+class NamedEnd:
     """The last point of a line: whose series it belongs to, what it is called, how it is drawn, and its value."""
 
     name: str
@@ -35,7 +35,7 @@ class End:
     value: float
 
 
-def name_ends(axes: Axes, ends: Sequence[End], series: Series) -> Mapping[str, str]:
+def name_ends(axes: Axes, ends: Sequence[NamedEnd], series: Series) -> Mapping[str, str]:
     """Every line's name right of its last point, pulled apart where they would touch; none if they do not all fit.
 
     Returns what is written for each name.

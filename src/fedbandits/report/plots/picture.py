@@ -14,7 +14,7 @@ from fedbandits.report.svg import inline_svg
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class DrawnLine:
     """A line of a picture: how it is drawn, and what it is."""
 
     look: Style
@@ -33,7 +33,7 @@ class Picture:
     title: str
     caption: str
     svg: Markup
-    lines: Sequence[Line] = field(default_factory=list)
+    lines: Sequence[DrawnLine] = field(default_factory=list)
     hover: Mapping[str, Any] | None = None
 
 

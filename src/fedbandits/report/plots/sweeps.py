@@ -11,8 +11,8 @@ import pandas as pd
 from fedbandits.report import axes as frames
 from fedbandits.report.palette import Style
 from fedbandits.report.plots import error_bars
-from fedbandits.report.plots.naming import LABEL_ROOM, End, name_ends
-from fedbandits.report.plots.picture import Line, Picture, plot_svg
+from fedbandits.report.plots.naming import LABEL_ROOM, NamedEnd, name_ends
+from fedbandits.report.plots.picture import DrawnLine, Picture, plot_svg
 from fedbandits.report.plots.series import Series
 from fedbandits.simulation.metrics import Metric
 
@@ -49,7 +49,7 @@ def sweep(points: pd.DataFrame, column: str, metric: Metric, series: Series, *, 
         rows = rows.sort_values("at")
         look = looks[str(line)]
         error_bars.draw(axes, rows, "at", metric.name, look, series.mark(name, "point"), joined=ordered)
-        ends.append(End(name, str(line), look, float(rows[metric.name].iloc[-1])))
+        ends.append(NamedEnd(name, str(line), look, float(rows[metric.name].iloc[-1])))
     if np.isfinite(numbers).all():
         if (numbers > 0).all() or frames.worth_a_log(numbers):
             frames.log_axis(axes.xaxis, numbers)
@@ -66,7 +66,7 @@ def sweep(points: pd.DataFrame, column: str, metric: Metric, series: Series, *, 
     written |= name_ends(axes, ends, series)
     key, title = f"{metric.name}-by-{column}", f"{metric.title} by {column}"
     several = len(looks) > points["name"].nunique()
-    lines = [Line(look, line) for line, look in looks.items()] if several else []
+    lines = [DrawnLine(look, line) for line, look in looks.items()] if several else []
     return Picture(key, title, caption, plot_svg(figure, key, title, written), lines)
 
 
