@@ -70,7 +70,7 @@ class Population(Stateful):
     # for those who look on
 
     def urgency(self) -> FloatArray | None:
-        """(n,) how close each agent is to calling: 0 after a conversation, 1 where it does; None if it has no trigger."""
+        """(n,) how close each agent is to calling: 0 after a conversation, 1 where it does; None without a trigger."""
         return None
 
     def ellipsoids(self) -> Ellipsoids | None:
