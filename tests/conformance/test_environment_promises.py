@@ -1,6 +1,8 @@
-"""Every environment that needs no data keeps every promise of the contract."""
+"""Every environment keeps every promise of the contract; those on data are tried on made-up files of their format."""
 
 from __future__ import annotations
+
+from pathlib import Path
 
 import pytest
 
@@ -8,11 +10,14 @@ from conformance.subjects import small
 from fedbandits.environments import ENVIRONMENTS
 from fedbandits.testing import check_environment
 
-ON_DATA = {"lastfm", "movielens"}
-"""Held to the same in `tests/environments`, on data of their own."""
+FIXTURES = Path(__file__).parents[1] / "fixtures"
+ON_DATA = {
+    "lastfm": {"min_events": 5, "dim": 4, "arms": 4},
+    "movielens": {"variant": "100k", "min_events": 6, "dim": 3, "arms": 4},
+}
 
 
-@pytest.mark.parametrize("name", sorted(ENVIRONMENTS.keys() - ON_DATA))
+@pytest.mark.parametrize("name", sorted(ENVIRONMENTS.keys() - ON_DATA.keys()))
 def test_promises_of(name):
     check_environment(ENVIRONMENTS[name](**small().get(name, {})))
 
@@ -26,3 +31,10 @@ def test_promises_where_agents_come_and_go(name):
 @pytest.mark.parametrize("name", sorted(small()))
 def test_promises_where_one_agent_is_awake_at_a_time(name, schedule):
     check_environment(ENVIRONMENTS[name](**small().get(name, {}), schedule=schedule))
+
+
+@pytest.mark.parametrize("schedule", ["all", "one"])
+@pytest.mark.parametrize("name", sorted(ON_DATA))
+def test_promises_on_data(name, schedule, monkeypatch):
+    monkeypatch.setenv("FEDBANDITS_DATA", str(FIXTURES))
+    check_environment(ENVIRONMENTS[name](**ON_DATA[name], schedule=schedule), horizon=5)

@@ -3,28 +3,58 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Callable, Iterator
 
 import numpy as np
 import pytest
 
-from conformance.subjects import NAMES, TALKING, about, family_of, subject
+from conformance.subjects import NAMES, about, family_of, subject
 from fedbandits.testing import BrokenPromiseError
+from fedbandits.testing.subject import Subject
 from fedbandits.testing.suite import PROMISES, Check
 
 OF_ENVIRONMENTS = "environment"
 """Tried once for each environment, in `test_environment_promises`."""
 
 
-def promised(name: str) -> list[str]:
-    """What the algorithm `name` has promised."""
-    return [
-        check for check in PROMISES if check != OF_ENVIRONMENTS and check not in family_of(name).excused.get(name, {})
-    ]
+def different_seeds(one: Subject) -> None:
+    """Different runs, in every single step: clicks may add up to the same number for a while, regrets do not."""
+    first, second = one.finished.trace(), one.finished_otherwise.trace()
+    assert not np.isclose(first.regret, second.regret).any()
+    assert not np.allclose(first.reward, second.reward)
 
 
-@pytest.mark.parametrize(("name", "check"), [(name, check) for name in NAMES for check in promised(name)])
-def test_promise(name, check):
-    Check(check, subject(name))()
+def talks_in_the_simulator(one: Subject) -> None:
+    """Guards the suite itself: were nobody to talk, most of it would hold for no reason."""
+    trace = one.finished.trace()
+    assert trace.syncs[-1] >= 3
+    assert trace.messages[-1] > 0
+    if one.topology == "star":
+        assert trace.uplink.messages[-1] > 0
+        assert trace.downlink.messages[-1] > 0
+
+
+def trials(name: str) -> Iterator[tuple[str, Callable[[Subject], None]]]:
+    """What the algorithm `name` is held to: what the contract asks of everybody, and some more."""
+    excused = family_of(name).excused.get(name, {})
+    for check in PROMISES.keys() - {OF_ENVIRONMENTS} - excused.keys():
+        yield check, lambda one, check=check: Check(check, one)()
+    yield "different seeds", different_seeds
+    if about(name).says:
+        yield "talks in the simulator", talks_in_the_simulator
+
+
+# algorithm by algorithm, so that the trials of one follow each other and share its runs
+@pytest.mark.parametrize(
+    ("name", "trial"),
+    [
+        pytest.param(name, trial, id=f"{name}-{label.replace(' ', '-')}")
+        for name in NAMES
+        for label, trial in sorted(trials(name), key=lambda labelled: labelled[0])
+    ],
+)
+def test_promise(name, trial):
+    trial(subject(name))
 
 
 @pytest.mark.parametrize(
@@ -38,22 +68,3 @@ def test_nobody_is_excused_from_what_it_does(name, check):
         except BrokenPromiseError:
             return
     pytest.fail(f"{name} keeps {check!r}: strike the excuse")
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_different_seeds_different_runs(name):
-    """In every single step: clicks may add up to the same number for a while, regrets do not."""
-    first, second = subject(name).finished.trace(), subject(name).finished_otherwise.trace()
-    assert not np.isclose(first.regret, second.regret).any()
-    assert not np.allclose(first.reward, second.reward)
-
-
-@pytest.mark.parametrize("name", TALKING)
-def test_the_talkative_parameters_do_talk_in_the_simulator_too(name):
-    """Guards the suite itself: were nobody to talk, most of it would hold for no reason."""
-    trace = subject(name).finished.trace()
-    assert trace.syncs[-1] >= 3
-    assert trace.messages[-1] > 0
-    if about(name).topology == "star":
-        assert trace.uplink.messages[-1] > 0
-        assert trace.downlink.messages[-1] > 0
