@@ -18,7 +18,8 @@ from fedbandits.contract.catalogue import About
 from fedbandits.contract.messages import Message
 from fedbandits.contract.parameters import parameters
 from fedbandits.contract.population import Population
-from fedbandits.contract.wire import Utterance, WireField, matrix, vector
+from fedbandits.contract.server import Server
+from fedbandits.contract.wire import Ragged, Utterance, WireField, matrix, vector
 from fedbandits.models.optimistic import OptimisticAgents
 from fedbandits.models.sharing import COLLECT, POOL, POOLED_FRESH
 from fedbandits.models.triggers import Trigger, both, observed
@@ -523,8 +524,159 @@ class Gossip:
         return None
 
 
+class Collectors(Population):
+    """Hand over all rewards since they were last asked, of which each has another number."""
+
+    keeps = ("held", "count", "mean")
+
+    def __init__(self, n, dim, horizon):
+        super().__init__(n)
+        self.held, self.count, self.mean = np.zeros((n, horizon)), np.zeros(n, dtype=np.int64), np.zeros(n)
+        self._arms = dim
+
+    choose = Moody.choose
+
+    def learn(self, who, arms, picks, rewards):
+        check_feedback(who, arms, picks, rewards, len(self), self._arms)
+        self.held[who, self.count[who]] = rewards
+        self.count[who] += 1
+
+    def calling(self):
+        return self.count >= 3
+
+    def urgency(self):
+        return self.count / 3
+
+    def answer(self, request):
+        who = request.who
+        if request.kind == "mean":
+            self.mean[who] = request.arrays["mean"]
+            return None
+        if request.kind != "collect":
+            return super().answer(request)
+        lengths = self.count[who]
+        longest = int(lengths.max(initial=0))
+        kept = np.where(np.arange(longest) < lengths[:, None], self.held[who, :longest], 0.0)
+        self.held[who], self.count[who] = 0.0, 0
+        return Message("batch", who, {"rewards": kept}, {"m": lengths})
+
+
+class Averaging(Server):
+    keeps = ("total", "seen")
+
+    def __init__(self, n):
+        self.total, self.seen = np.zeros(()), np.zeros(())
+        self._n = n
+
+    def converse(self, callers):
+        if len(callers) == 0:
+            return
+        batch = yield Message("collect", callers)
+        if len(batch.who) == 0:
+            return
+        for row, length in zip(batch.arrays["rewards"], batch.lengths["m"], strict=True):
+            self.total += row[:length].sum()
+            self.seen += length
+        everybody = np.arange(self._n)
+        yield Message("mean", everybody, {"mean": np.full(self._n, self.total / self.seen)})
+
+
+@parameters
+class Ragtime:
+    """Agents whose messages are of different lengths."""
+
+    about: ClassVar[About] = About(
+        name="ragtime",
+        family="somebody's own",
+        topology="star",
+        talks="after three rewards",
+        says=(
+            COLLECT,
+            Utterance("batch", "up", (WireField("rewards", (Ragged("m"),), raw=True, adds="increment"),)),
+            Utterance("mean", "down", (WireField("mean"),)),
+        ),
+        guarantee="none",
+        source="test",
+        calls="scheduled",
+    )
+
+    def agents(self, problem, n, rng):
+        return Collectors(n, problem.dim, problem.horizon)
+
+    def server(self, problem, n, rng):
+        return Averaging(n)
+
+
+class Padded(Collectors):
+    """Forget to say how long their messages are."""
+
+    def answer(self, request):
+        reply = super().answer(request)
+        return reply if reply is None else Message(reply.kind, reply.who, reply.arrays)
+
+
+class TestMessagesOfDifferentLengths:
+    def test_lists_of_observations(self):
+        check_algorithm(Ragtime(), ENVIRONMENT)
+
+    def test_without_their_lengths(self):
+        class Mutant(Ragtime):
+            def agents(self, problem, n, rng):
+                return Padded(n, problem.dim, problem.horizon)
+
+        assert broken(Mutant()).check == "fields"
+
+
+class Chatty(Population):
+    """Say two things: what they have just got and, every third round, awake or not, how much they have heard."""
+
+    keeps = ("heard", "last", "rounds")
+
+    def __init__(self, n, arms):
+        super().__init__(n)
+        self.heard, self.last, self.rounds = np.zeros(n), np.zeros(n), np.zeros(n, dtype=np.int64)
+        self._arms = arms
+
+    choose = Moody.choose
+
+    def learn(self, who, arms, picks, rewards):
+        check_feedback(who, arms, picks, rewards, len(self), self._arms)
+        self.last[who] = rewards
+
+    def say(self, learned):
+        self.rounds += 1
+        pulsing = np.flatnonzero(self.rounds % 3 == 0)
+        return [
+            Message("pulse", pulsing, {"sum": self.heard[pulsing], "round": self.rounds[pulsing]}),
+            Message("got", learned, {"reward": self.last[learned]}),
+        ]
+
+    def hear(self, inbox):
+        name = "reward" if inbox.said.kind == "got" else "sum"
+        for to, number in zip(inbox.to, inbox.said.arrays[name][inbox.row], strict=True):
+            self.heard[to] = 0.9 * self.heard[to] + number  # which depends on the order
+
+
+class TwoKinds(Gossip):
+    about = replace(
+        Gossip.about,
+        name="chatty",
+        calls="scheduled",
+        says=(
+            Utterance("got", "peer", (WireField("reward", raw=True),)),
+            Utterance("pulse", "peer", (WireField("sum"), WireField("round", dtype="i8"))),
+        ),
+    )
+
+    def agents(self, problem, n, rng):
+        return Chatty(n, problem.dim)
+
+
 class TestOnAGraph:
     environment = fb.environments.BernoulliArms(clients=6, arms=5)
+
+    def test_several_kinds_of_message_by_agents_that_may_have_learned_nothing(self):
+        check_algorithm(TwoKinds(), self.environment, network=RING)
 
     def test_speaking_by_data_is_fine_where_it_is_declared(self):
         check_algorithm(Gossip(), self.environment, network=RING)

@@ -10,7 +10,7 @@ from fedbandits.contract.arrays import Array, IntArray
 from fedbandits.contract.ledger import Ledger
 from fedbandits.contract.messages import Message
 from fedbandits.contract.population import Population
-from fedbandits.contract.wire import Wire, WireField
+from fedbandits.contract.wire import Free, Ragged, Wire, WireField
 from fedbandits.testing.breach import Breach, close, difference, require
 from fedbandits.testing.recording import Recording
 from fedbandits.testing.subject import Subject, converse, play
@@ -110,7 +110,7 @@ class _AskingAgain(Recording):
 
     def _repeated(self, what: str, item: WireField, held: Array, first: Array | None) -> None:
         if item.adds == "increment":
-            require(not held.any(), f"{what} is an increment, and {np.abs(held).max()} is sent once more")
+            require(not held.any(), f"{what} is an increment, and {np.abs(held).max(initial=0)} is sent once more")
         elif item.adds in ("total", "query"):
             require(first is not None and np.array_equal(first, held), f"{what} is a {item.adds}, and not the same")
 
@@ -153,7 +153,12 @@ def _first_collection(subject: Subject) -> Message | None:
 
 
 def _increments(subject: Subject, reply: Message | None) -> dict[str, Array]:
+    """What of an answer adds up: lists, of which agents send more or less, are strung together instead."""
     if reply is None:
         return {}
     declared = subject.wire.declared(reply.kind, "up")
-    return {name: np.array(held) for name, held in reply.arrays.items() if declared[name].adds == "increment"}
+    return {name: np.array(held) for name, held in reply.arrays.items() if _adds_up(declared[name])}
+
+
+def _adds_up(item: WireField) -> bool:
+    return item.adds == "increment" and not any(isinstance(size, Free | Ragged) for size in item.shape)
