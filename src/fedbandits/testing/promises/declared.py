@@ -59,20 +59,11 @@ def _sound(utterance: Utterance) -> None:
     for item in utterance.fields:
         name = f"field {item.name!r} of {where}"
         require(names.count(item.name) == 1, f"{name} is declared twice", "declare it once")
-        square = len(item.shape) == 2 and item.shape[0] == item.shape[1]
-        require(
-            not item.symmetric or square, f"{name} is symmetric and of shape {item.shape}", "give it two equal sizes"
-        )
         require(not item.semidefinite or item.symmetric, f"{name} is semidefinite, yet not symmetric", "declare both")
         require(
             not item.pooled or utterance.direction == "up",
             f"{name} is pooled and goes {utterance.direction}",
             "only what agents send up to a server is pooled there",
-        )
-        require(
-            item.bits is None or np.dtype(item.dtype).kind == "i",
-            f"{name} has bits={item.bits} and dtype {item.dtype!r}",
-            "only whole numbers are sent in so many bits: declare an integer dtype",
         )
         within = None if item.bound is None else item.bound.within
         require(
