@@ -155,7 +155,7 @@ def test_the_server_killed_in_the_middle_of_a_conversation_and_restarted(tmp_pat
     with Run(tmp_path, algorithm, environment, 6) as run:
         run.until_somebody_calls()
         run.federation.book.grant()
-        wait_for(lambda: run.federation.book.outcome(0) is not None)
+        wait_for(lambda: run.federation.book.turn(0) is not None)
         run.federation.kill_server()
         assert run.federation.book.cut() is not None
         run.federation.start_server()
