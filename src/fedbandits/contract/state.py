@@ -85,6 +85,9 @@ class Stateful:
                 part._check_grown(state, f"{prefix}{name}.")
 
     def _take(self, state: Mapping[str, Array], prefix: str) -> None:
+        """Become what `state` holds; what follows from it is computed anew by overriding this, not `load`, which is not
+        called for parts of other objects.
+        """
         for name in self.keeps:
             part = getattr(self, name)
             if isinstance(part, Stateful):

@@ -108,9 +108,8 @@ class DyCluServer(GroupingServer):
         self.own.merge(who, gram, moment, count)
         self._fits.renew(who, self.own.gram, self.own.moment, grown=True)
 
-    def load(self, state: Mapping[str, Array]) -> None:
-        """Resume from a snapshot."""
-        super().load(state)
+    def _take(self, state: Mapping[str, Array], prefix: str) -> None:
+        super()._take(state, prefix)
         self._fits = fit(self.own.gram, self.own.moment)
 
     def _surprises(self, who: IntArray, gram: FloatArray, moment: FloatArray) -> BoolArray:

@@ -1,0 +1,64 @@
+"""Every pair of an algorithm and a stage that is admitted keeps the promises of the contract; others are refused."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+import pytest
+
+from conformance.subjects import NAMES, STAR, about, subject
+from fedbandits.channel import STAGES, through
+from fedbandits.contract.errors import ConfigError
+from fedbandits.testing.suite import PROMISES, Check
+
+PAIRS = [(name, stage) for name in STAR for stage in STAGES]
+OFTEN = ("two worlds", "resumable")
+"""What is tried of every pair in the normal suite."""
+EXCUSED = {
+    "environment": "tried once for each environment",
+    "adds": "what was rounded away is sent with the next increment",
+    "additive": "as above",
+    "raw": "whole numbers and their scales are told from no observation",
+    "meanwhile": "rounding depends on what was handed over before",
+}
+
+
+SHORT = 20
+"""Steps of the trials in the normal suite."""
+
+
+def staged(name: str, stage: str, horizon: int | None = None):
+    one = subject(name)
+    algorithm = through(one.algorithm, [STAGES[stage]()])
+    return dataclasses.replace(one, algorithm=algorithm, horizon=horizon or one.horizon)
+
+
+@pytest.mark.parametrize(("name", "stage"), PAIRS)
+def test_pairs_keep_the_promises(name, stage):
+    for check in OFTEN:
+        Check(check, staged(name, stage, SHORT))()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("name", "stage"), PAIRS)
+def test_pairs_keep_all_promises(name, stage):
+    for check in PROMISES:
+        if check not in EXCUSED and check not in OFTEN:
+            Check(check, staged(name, stage))()
+
+
+@pytest.mark.parametrize("name", [name for name in NAMES if name not in STAR])
+def test_who_talks_to_no_server_is_refused(name):
+    with pytest.raises(ConfigError, match=about(name).name):
+        staged(name, "quantise")
+
+
+@pytest.mark.parametrize("name", STAR)
+def test_callers_by_schedule_are_so_through_a_stage(name):
+    """A stage changes what is said, never who calls by a schedule."""
+    plain, changed = subject(name), staged(name, "quantise")
+    assert changed.algorithm.about.calls == plain.algorithm.about.calls
+    if about(name).calls == "scheduled":
+        syncs = [one.finished.trace().syncs for one in (plain, changed)]
+        np.testing.assert_array_equal(*syncs)
