@@ -445,6 +445,8 @@ def test_noise_that_is_not_declared_is_refused(tmp_path, careless):
         with pytest.raises(LetterError, match=r"careless draws noise that protects people.*About\.private.*keeps"):
             agent.answer(collect, "c", 0)
         assert same(agent.state(), before)
+    with pytest.raises(SettingsError, match="careless draws noise that protects people"):
+        opened(tmp_path / "other.db", careless, warm=True)
 
 
 if __name__ == "__main__":

@@ -25,8 +25,8 @@ from fedbandits.deploy.former_settings import in_python
 from fedbandits.deploy.inputs import Arms, check_text, menu, seconds
 from fedbandits.deploy.journal import Journal
 from fedbandits.deploy.known_facts import read_facts
+from fedbandits.deploy.population import population_with_secret
 from fedbandits.deploy.rehearsal import rehearse
-from fedbandits.deploy.replica import population_with_secret
 from fedbandits.deploy.rewarding import Rewarding, ToldRewards
 from fedbandits.deploy.settings import Settings, made, stored
 from fedbandits.deploy.status import Status, status_of, synchronised_at

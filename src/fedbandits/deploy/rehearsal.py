@@ -10,11 +10,10 @@ import numpy as np
 from fedbandits.contract.catalogue import ConfigError
 from fedbandits.contract.facts import Range
 from fedbandits.contract.ledger import Ledger
+from fedbandits.deploy.population import ALONE, population_with_secret
 from fedbandits.deploy.settings import Settings
 from fedbandits.transport.carriers import Serialising, hold
 
-ALONE = np.zeros(1, dtype=np.int64)
-"""`who` of a population of one."""
 _rehearsed: set[str] = set()
 
 
@@ -28,16 +27,17 @@ def rehearse(settings: Settings) -> None:
     key = replace(alone, seed=0, horizon=1).text()
     if key in _rehearsed:
         return
-    problem, population = alone.problem, alone.population()
+    problem, (population, _) = alone.problem, population_with_secret(alone)
     # unit vectors are arms that every family accepts
     arms = np.eye(problem.dim)[np.arange(problem.arms) % problem.dim][None]
     picks = population.choose(ALONE, arms)
     population.learn(ALONE, arms, picks, np.full(1, _reward_within(settings)))
     population.calling()
-    with suppress(ConfigError):  # a server may need to know more than an agent does
+    server = None
+    with suppress(ConfigError):  # it may need to know more than an agent does
         server = settings.algorithm.server(problem, 1, alone.server_streams())
-        if server is not None:
-            hold(server, ALONE, Serialising([population], Ledger(), alone.wire))
+    if server is not None:
+        hold(server, ALONE, Serialising([population], Ledger(), alone.wire))
     population.choose(ALONE, arms)
     _rehearsed.add(key)
 

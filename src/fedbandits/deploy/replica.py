@@ -11,7 +11,6 @@ import numpy as np
 
 from fedbandits.contract.arrays import FloatArray, State
 from fedbandits.contract.messages import Message
-from fedbandits.contract.population import Population
 from fedbandits.contract.state import from_bytes, to_bytes
 from fedbandits.contract.streams import Secret
 from fedbandits.contract.wire import Wire
@@ -19,8 +18,8 @@ from fedbandits.deploy.errors import AgentError, InputError, LetterError, Replay
 from fedbandits.deploy.inputs import FLOATS
 from fedbandits.deploy.journal import Answered, Decided, Event, Rewarded, Snapshot
 from fedbandits.deploy.parts import names_within, parts_of
-from fedbandits.deploy.rehearsal import ALONE
-from fedbandits.deploy.secret import OwnSecret, UndeclaredSecret, fresh_nonce
+from fedbandits.deploy.population import ALONE, population_with_secret
+from fedbandits.deploy.secret import fresh_nonce
 from fedbandits.deploy.settings import Settings
 
 
@@ -190,14 +189,3 @@ class Replica:
 
     def _shown(self, decided: Decided) -> FloatArray:
         return np.frombuffer(decided.arms, FLOATS).reshape(-1, self._settings.dim).copy()
-
-
-def population_with_secret(settings: Settings) -> tuple[Population, OwnSecret | None]:
-    """A new agent whose noise nobody else can repeat, and its secret; None where it has no use for one."""
-    about = settings.algorithm.about
-    if about.private:
-        secret = OwnSecret(needed_by=about.name)
-        population = settings.population(secret)
-        if any(part is secret for _, part in parts_of(population)):
-            return population, secret
-    return settings.population(UndeclaredSecret(about.name)), None
