@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from deployed_algorithms import STAR, home, talkative
 from flower_worlds import Deployed, Simulated, assert_same
-from toy_algorithms import Asked, NoisySums, Points, Totals
+from toy_algorithms import Asked, NoisySums, NumberedPoints, Points, Totals
 
 import fedbandits as fb
 from fedbandits.channel import Quantise, Through
@@ -27,7 +27,7 @@ from fedbandits.models import limits
 ALONE = np.zeros(1, dtype=np.int64)
 DIM, ARMS, HORIZON = 3, 4, 24
 LINEAR = fb.environments.Linear(clients=3, dim=DIM, arms=ARMS)
-TOYS = [Points(), Totals(), Asked()]
+TOYS = [Points(), NumberedPoints(), Totals(), Asked()]
 
 
 # they take part in a federation
@@ -73,7 +73,7 @@ def test_late_answers_are_kept_if_they_hand_something_over():
         assert hand_overs(says) == with_increments & {said.kind for said in says if said.direction == "up"}
 
 
-@pytest.mark.parametrize(("algorithm", "kept"), [(Points(), True), (Totals(), False)])
+@pytest.mark.parametrize(("algorithm", "kept"), [(Points(), True), (NumberedPoints(), True), (Totals(), False)])
 def test_what_was_handed_over_is_not_lost(algorithm, kept, tmp_path):
     """The answer of agent 1 gets lost for a while: points are kept for the next conversation; totals come anew."""
     deployed = Deployed(tmp_path, algorithm, LINEAR, HORIZON)

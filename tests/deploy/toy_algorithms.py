@@ -162,6 +162,40 @@ class PointsServer(Collecting):
         self.total += [reply.arrays["counts"].sum(), reply.arrays["sums"].sum()]
 
 
+@parameters
+class NumberedPoints(Points):
+    """The same, but the server says with each question how often it has asked: no two questions are the same."""
+
+    about: ClassVar[About] = entry(
+        "toy-numbered-points", Utterance("collect", "down", (WireField("number"),)), *Points.about.says[1:]
+    )
+
+    def server(self, problem: Problem, n: int, rng: Streams) -> NumberingServer:
+        return NumberingServer(n, 2)
+
+
+class NumberingServer(PointsServer):
+    """Counts its questions."""
+
+    keeps: ClassVar[tuple[str, ...]] = ("total", "asked")
+
+    def __init__(self, n: int, size: int) -> None:
+        super().__init__(n, size)
+        self.asked = np.zeros(1)
+
+    def converse(self, callers: IntArray) -> Conversation:
+        conversation = super().converse(callers)
+        try:
+            request = next(conversation)
+            self.asked += 1
+            numbers = np.broadcast_to(self.asked, (len(request.who),))
+            reply = yield Message("collect", request.who, {"number": numbers})
+            while True:
+                reply = yield conversation.send(reply)
+        except StopIteration:
+            return
+
+
 # totals
 
 

@@ -107,8 +107,9 @@ class PostCarrier(Carrier):
             for agent, late in self._book.owed().items():
                 # a debtor hears nothing but the question that it owes an answer to
                 for row in np.flatnonzero(request.who == agent):
-                    same = late.letter.content == self.wire.encode(request, int(row), "down")
-                    heard[row] &= same and late.answer is not None
+                    asked = self.wire.encode(request, int(row), "down")
+                    stands = late.answer is not None and self._inspector.still_answers(late.letter.content, asked)
+                    heard[row] &= stands
         return request.of(heard)
 
     def _deliver(self, request: Message) -> Message | None:

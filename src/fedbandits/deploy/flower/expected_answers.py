@@ -7,9 +7,10 @@ consistent all the same, whatever the algorithm:
   addressee hears, however late. To the server its addressee has been reached.
 - A *question* ("send me what is new") that is not answered in time leaves its addressee out: it hears nothing else in
   this conversation. It is asked again later under its old number, so that what it has handed over is not lost: if the
-  answer *hands over* statistics, it stands as the answer to the next question of the same words, and until then the
-  agent is left out of everything else; any other answer has lost its meaning and is dropped. Algorithms whose
-  conversations need everybody (`About.waits`) do not leave anybody out: their server waits.
+  answer *hands over* statistics, it stands as the answer to the next question of the same words (or, if it holds
+  nothing but increments, which are what they are whatever was asked, of the same kind), and until then the agent is
+  left out of everything else; any other answer has lost its meaning and is dropped. Algorithms whose conversations need
+  everybody (`About.waits`) do not leave anybody out: their server waits.
 """
 
 from __future__ import annotations

@@ -63,6 +63,16 @@ class Inspector:
         """Whether a server's `letter` is to be answered."""
         return self._newcomer.form(letter) is not None
 
+    def still_answers(self, owed: bytes, asked: bytes) -> bool:
+        """Whether the answer to a letter that is `owed` stands as one to what is `asked`; see `expected_answers`."""
+        if owed == asked:
+            return True
+        form = self._newcomer.form(asked)
+        if form is None or Wire.decode(owed)[0] != Wire.decode(asked)[0] or form != self._newcomer.form(owed):
+            return False
+        fields = self._wire.declared(form.kind, "up")
+        return all(fields[name].adds == "increment" for name in form.fields)
+
     def read(self, content: bytes, letter: bytes) -> tuple[str, dict[str, Array]]:
         """The kind and arrays of a reply to a server's `letter`; raises `RejectedError`."""
         kind, arrays, reply = self._decoded(content)
