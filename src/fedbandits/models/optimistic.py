@@ -75,10 +75,13 @@ class OptimisticAgents(Population):
         """One observation per agent in `who`."""
         features = self.features
         check_feedback(who, arms, picks, rewards, self._n, features.dim)
-        offsets = features.offsets(who, arms)
-        if offsets is not None:
-            rewards = rewards - offsets[np.arange(len(who)), picks]
-        self.models.learn(who, features.of(who, arms), picks, rewards)
+        if isinstance(features, Identity):
+            self.models.learn(who, arms, picks, rewards)
+            return
+        chosen = arms[np.arange(len(who)), picks][:, None]  # features of the others are not needed
+        offsets = features.offsets(who, chosen)
+        left = rewards if offsets is None else rewards - offsets[:, 0]
+        self.models.learn(who, features.of(who, chosen), np.zeros(len(who), dtype=np.int64), left)
 
     def width(self, who: IntArray) -> FloatArray:
         """(w,) how far, in the norm of V, theta may be off."""
