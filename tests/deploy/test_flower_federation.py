@@ -332,7 +332,7 @@ def test_nothing_is_left_behind_by_a_launcher_that_was_killed(tmp_path):
     assert len(started(tmp_path)) >= 3
     launcher.kill()
     launcher.wait()
-    wait_for(lambda: started(tmp_path) == [], 20.0)
+    wait_for(lambda: started(tmp_path) == [], 60.0)
 
 
 def test_the_demonstration(tmp_path):
