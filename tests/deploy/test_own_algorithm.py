@@ -164,10 +164,8 @@ def test_an_agent_of_agent_toml_is_served(where):
 
 def test_mistakes_in_agent_toml_are_named(where):
     for wrong, words in (
-        ("my_modul:Periodic", "there is no module 'my_modul'"),
-        ("my_module:Perodic", "no 'Perodic' there; did you mean 'Periodic'?"),
         ("my_module:InTurn", "InTurn lacks about and agents and server"),
-        ("periodic", "unknown algorithm 'periodic'"),
+        ("periodic", "unknown algorithm 'periodic'; known are"),
     ):
         (where / "agent.toml").write_text(CONFIGURATION.replace("my_module:Periodic", wrong))
         found = fedbandits(where, "agent", "serve", "new.db", "--config", "agent.toml", "--no-token")
