@@ -64,8 +64,10 @@ class OptimisticAgents(Population):
         """The optimistic arm of each agent in `who`."""
         features, models = self.features, self.models
         check_arms(who, arms, self._n, features.dim)
-        shown, width = features.of(who, arms), self.width(who)
-        offsets = features.offsets(who, arms)
+        width = self.width(who)
+        if isinstance(features, Identity):
+            return decided(who, models.choose(who, arms, width))
+        shown, offsets = features.of(who, arms), features.offsets(who, arms)
         if offsets is None:
             return decided(who, models.choose(who, shown, width))
         lanes = kernels.as_lanes(shown)

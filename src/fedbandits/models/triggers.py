@@ -47,8 +47,8 @@ class Trigger:
     def fired(self, count: FloatArray, growth: FloatArray) -> BoolArray:
         """(n,) for whom it fires."""
         level = self.level(count, growth)
-        reached = level > self.threshold if self.strict else level >= self.threshold
-        return np.asarray(reached & (count > 0))
+        reached: BoolArray = level > self.threshold if self.strict else level >= self.threshold
+        return reached & (count > 0)
 
     def urgency(self, count: FloatArray, growth: FloatArray) -> FloatArray:
         """(n,) how far it has come; 1 where it fires."""
