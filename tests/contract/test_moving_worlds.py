@@ -116,6 +116,7 @@ sys.stdout.buffer.write(state.to_bytes(simulation.state()))
 """
 
 
+@pytest.mark.slow
 def test_a_run_goes_on_in_another_process():
     program = ELSEWHERE.format(here=str(Path(__file__).parent))
     saved = state.to_bytes(run(UCB1(), 20).state())

@@ -206,6 +206,7 @@ def test_who_talks_on_a_graph_needs_one_which_may_be_ones_own_too(load, module):
             peers(more)
 
 
+@pytest.mark.slow
 def test_the_command_line_runs_them_in_several_processes(load, tmp_path):
     """As an installed program, which does not look into the current directory by itself."""
     load()

@@ -64,6 +64,7 @@ def test_a_library_speaks_to_its_logger_and_to_people_at_a_prompt(interactive, m
     assert (compiling.NOTE in capsys.readouterr().err) == interactive
 
 
+@pytest.mark.slow
 def test_the_command_line_says_so_on_a_machine_s_first_run_and_not_again(tmp_path: Path):
     command = ["compare", "-a", "random", "-e", "bernoulli:clients=2", "--seeds", "1", "--horizon", "10", "--jobs", "1"]
 

@@ -197,6 +197,7 @@ print(frame["seconds"].iloc[0])
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("words", [("script.py",), ("-",)], ids=["script", "piped"])
 def test_kept_results_are_used_again_until_the_code_changes(tmp_path, words):
     def kept(source: str) -> subprocess.CompletedProcess[str]:

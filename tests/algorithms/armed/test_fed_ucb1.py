@@ -112,6 +112,7 @@ def below(left, right):
     return gap.mean() > 3 * gap.std(ddof=1) / np.sqrt(len(gap))
 
 
+@pytest.mark.slow
 def test_company_helps_the_more_the_better_it_is_organised():
     env = arms(40, best=0.8, rest=0.5)
     network = fb.network.ErdosRenyi(p=0.12, ttl=1)
@@ -130,6 +131,7 @@ def test_company_helps_the_more_the_better_it_is_organised():
     assert below(found["all"], found["alone"])
 
 
+@pytest.mark.slow
 def test_the_farther_messages_travel_the_better():
     env = arms(30, best=0.8, rest=0.5)
     found = [regrets(fb.algorithms.FedUCB1(), env, 500, fb.network.Ring(ttl=ttl)) for ttl in (0, 1, 4, 15)]
@@ -146,6 +148,7 @@ def test_a_trimmed_mean_withstands_heavy_tails():
     assert below(np.log(trimmed), np.log(plain))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("robust", ["RobustFedUCB", "RobustFedUCBBest", "RobustCentUCB"])
 def test_a_robust_mean_withstands_byzantine_neighbours(robust):
     env = fb.environments.GaussianArms(clients=20, arms=4, best=1.0, rest=0.0, noise=1.0)

@@ -132,6 +132,7 @@ def test_a_reward_outside_is_refused_and_changes_nothing(reward):
     assert not agents.sums.any()
 
 
+@pytest.mark.slow
 def test_regret_is_sublinear_and_near_what_is_possible():
     """Each agent's regret over 4000 turns: far below chance, most of it early; c = 0 within twice the lower bound."""
     env = BernoulliArms(clients=60, arms=4, means=[0.6, 0.4, 0.35, 0.2])

@@ -194,6 +194,7 @@ def test_regret_is_sublinear_and_near_what_is_possible(algorithm, environment, b
     assert regret[-1] - regret[horizon // 2] < regret[horizon // 2] / 3
 
 
+@pytest.mark.slow
 def test_sampling_beats_optimism_with_its_full_width_and_both_beat_chance():
     """Paired over seeds: every difference is at least five of its standard errors."""
     env = BernoulliArms(clients=10, arms=5)

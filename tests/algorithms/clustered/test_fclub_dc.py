@@ -42,6 +42,7 @@ def partitions(algorithm, env, horizon, seed=0):
     return sizes, run
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(3))
 def test_agents_separated_too_early_are_merged_again(seed):
     """A hasty test splits more than there is to split; later phases put together what belongs together."""
@@ -51,12 +52,14 @@ def test_agents_separated_too_early_are_merged_again(seed):
     np.testing.assert_array_equal(found(run.server), truth(run.world))
 
 
+@pytest.mark.slow
 def test_even_a_federation_of_equals_is_merged_after_a_split():
     sizes, _ = partitions(FCLUBDC(separation=0.15), ClusteredLinear(**SHAPE, clusters=1), 255, 0)
     assert max(sizes) > 1
     assert sizes[-1] == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(3))
 def test_by_default_the_true_clusters_are_found(seed):
     sizes, run = partitions(FCLUBDC(), THREE, 300, seed)

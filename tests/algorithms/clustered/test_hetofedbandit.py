@@ -422,6 +422,7 @@ class TestOrdering:
 
     SEEDS = 5
 
+    @pytest.mark.slow
     def test_oracle_below_e_below_base_below_alone_far_below_everybody_together(self):
         env = ClusteredLinear(clients=30, clusters=4)
         algorithms = (

@@ -54,6 +54,7 @@ def test_coverage(name):
     assert binomtest(failures(name), RUNS, DELTA, alternative="greater").pvalue > 1e-3
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["fedglb-ucb", "fedglb-ucb-1"])
 def test_a_width_that_is_too_small_is_noticed(name):
     assert binomtest(failures(name, scale=0.05), RUNS, DELTA, alternative="greater").pvalue < 1e-6
