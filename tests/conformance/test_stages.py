@@ -24,6 +24,8 @@ EXCUSED = {
 }
 
 
+TYPICAL = ("dislinucb", "async-linucb", "hetofedbandit-e", "dyclu", "fedglb-ucb")
+"""One for each way of sharing: the others are tried in the slow part of the suite."""
 SHORT = 20
 """Steps of the trials in the normal suite."""
 
@@ -34,7 +36,10 @@ def staged(name: str, stage: str, horizon: int | None = None):
     return dataclasses.replace(one, algorithm=algorithm, horizon=horizon or one.horizon)
 
 
-@pytest.mark.parametrize(("name", "stage"), PAIRS)
+@pytest.mark.parametrize(
+    ("name", "stage"),
+    [pytest.param(*pair, marks=() if pair[0] in TYPICAL else pytest.mark.slow) for pair in PAIRS],
+)
 def test_pairs_keep_the_promises(name, stage):
     for check in OFTEN:
         Check(check, staged(name, stage, SHORT))()
