@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import ClassVar
 
 import numpy as np
@@ -96,6 +96,15 @@ class Stateful:
                 setattr(self, name, np.array(state[prefix + name]))
             else:
                 part[...] = state[prefix + name]
+
+
+def load_whole(load: Callable[[Mapping[str, Array]], None], state: Mapping[str, Array], before: State) -> None:
+    """`load` the parts of `state` one after the other; where one does not fit, all are as they were `before`."""
+    try:
+        load(state)
+    except Exception:
+        load(before)
+        raise
 
 
 def to_bytes(state: Mapping[str, Array], *, compressed: bool = False) -> bytes:

@@ -16,7 +16,7 @@ from fedbandits.contract.facts import Contamination, Place
 from fedbandits.contract.ledger import DIRECTIONS, UNITS, Ledger
 from fedbandits.contract.portrait import EDGES, TRUTH, links
 from fedbandits.contract.problem import Problem
-from fedbandits.contract.state import Stateful
+from fedbandits.contract.state import Stateful, load_whole
 from fedbandits.contract.streams import Streams, seeds_of
 from fedbandits.contract.world import World
 from fedbandits.graphs.network import Network
@@ -183,12 +183,7 @@ class Simulation(Stateful):
 
     def load(self, state: Mapping[str, Array]) -> None:
         """Continue the run that `state` was taken from, under the same algorithm, environment and seed."""
-        before = self.state()
-        try:
-            self._load(state)
-        except Exception:
-            self._load(before)
-            raise
+        load_whole(self._load, state, before=self.state())
 
     def _load(self, state: Mapping[str, Array]) -> None:
         parts = self._parts()

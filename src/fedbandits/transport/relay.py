@@ -17,6 +17,7 @@ from fedbandits.contract.facts import Place
 from fedbandits.contract.ledger import Ledger
 from fedbandits.contract.messages import Inbox, Message
 from fedbandits.contract.population import Population
+from fedbandits.contract.state import load_whole
 from fedbandits.contract.wire import Utterance, Wire, WireError
 from fedbandits.graphs.network import Faults
 from fedbandits.transport.closed_form import ClosedForm
@@ -79,12 +80,7 @@ class Relay:
 
     def load(self, state: Mapping[str, Array]) -> None:
         """Take up what was under way; raises before anything has changed."""
-        before = self.state()
-        try:
-            self._load(state)
-        except Exception:
-            self._load(before)
-            raise
+        load_whole(self._load, state, before=self.state())
 
     def _load(self, state: Mapping[str, Array]) -> None:
         prefixes = self._prefixes()
