@@ -160,9 +160,15 @@ class _Rounding(End):
 
     def incoming(self, message: Message) -> Message:
         """The fields as they were, but for what was rounded away."""
+        return self._opened(message, "down" if self._away == "up" else "up")
+
+    def returned(self, message: Message) -> Message:
+        """As the other side would have heard it; what was rounded away is still kept here."""
+        return self._opened(message, self._away)
+
+    def _opened(self, message: Message, direction: Direction) -> Message:
         arrays: dict[str, Array] = dict(message.arrays)
-        back: Direction = "down" if self._away == "up" else "up"
-        for item in self._fields[message.kind, back]:
+        for item in self._fields[message.kind, direction]:
             if item.name in arrays:
                 whole, scale = arrays.pop(item.name), arrays.pop(item.name + _SCALE)
                 one = len(whole) > 1 and whole.strides[0] == 0 and scale.strides[0] == 0

@@ -36,6 +36,12 @@ class End(Stateful):
         """What is heard in place of `message`, which arrives at this side."""
         raise NotImplementedError
 
+    def returned(self, message: Message) -> Message:
+        """What this side gets back in place of `message`, which has left it and was not taken in: what the other side
+        would have heard. The same message, unless the stage changes what is said.
+        """
+        return message
+
     def reached(self, who: IntArray) -> None:
         """The last `outgoing` message has reached `who`; to the others it was never sent."""
 

@@ -127,6 +127,12 @@ class Ends(End):
             message = end.incoming(message)
         return message
 
+    def returned(self, message: Message) -> Message:
+        """See `End`."""
+        for end in reversed(self._all):
+            message = end.returned(message)
+        return message
+
     def reached(self, who: IntArray) -> None:
         """See `End`."""
         for end in self._all:
@@ -163,6 +169,18 @@ class StagedAgents(Population):
         sent = _sent(self.ends, reply)
         self.ends.reached(sent.who)
         return sent
+
+    def restore(self, sent: Message) -> None:
+        """The inner agents take back what the server would have heard."""
+        self.inner.restore(self.ends.returned(sent))
+
+    def scores(self, who: IntArray, arms: FloatArray) -> FloatArray | None:
+        """As the inner agents tell."""
+        return self.inner.scores(who, arms)
+
+    def chances(self, who: IntArray, arms: FloatArray) -> FloatArray | None:
+        """As the inner agents tell."""
+        return self.inner.chances(who, arms)
 
     def urgency(self) -> FloatArray | None:
         """As the inner agents tell."""

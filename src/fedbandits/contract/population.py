@@ -53,6 +53,14 @@ class Population(Stateful):
         """Do what `request` says to its addressees; None where there is nothing to send back."""
         raise WireError(f"{type(self).__name__} do not understand {request.kind!r}")
 
+    def restore(self, sent: Message) -> None:
+        """What the agents handed over in `sent`, an earlier answer of theirs, was not taken in: it is theirs again.
+
+        Increments then count as not handed over, and are sent with whatever else is new when the server asks the next
+        time. Agents that hand over increments say how; others have nothing to take back.
+        """
+        raise WireError(f"{type(self).__name__} cannot take back {sent.kind!r}")
+
     # with each other
 
     def say(self, learned: IntArray) -> Sequence[Message]:
@@ -68,6 +76,18 @@ class Population(Stateful):
         raise WireError(f"{type(self).__name__} do not understand {inbox.said.kind!r}")
 
     # for those who look on
+
+    def scores(self, who: IntArray, arms: FloatArray) -> FloatArray | None:
+        """(w,), (w, K, d) -> (w, K) what `choose` would compare now, the highest being chosen; None where nothing is
+        compared. Changes nothing.
+        """
+        return None
+
+    def chances(self, who: IntArray, arms: FloatArray) -> FloatArray | None:
+        """(w,), (w, K, d) -> (w, K) with which probability `choose` would take each arm now; None where it does not
+        draw. Changes nothing.
+        """
+        return None
 
     def urgency(self) -> FloatArray | None:
         """(n,) how close each agent is to calling: 0 after a conversation, 1 where it does; None without a trigger."""
