@@ -8,6 +8,7 @@ from contextlib import closing
 from pathlib import Path
 
 from fedbandits.deploy.errors import StorageError, translated
+from fedbandits.deploy.files import claim
 
 
 def back_up(source: str | os.PathLike[str], target: str | os.PathLike[str]) -> None:
@@ -23,6 +24,7 @@ def back_up(source: str | os.PathLike[str], target: str | os.PathLike[str]) -> N
     if target.exists():
         raise StorageError(f"{target}: exists, and is not overwritten")
     try:
+        claim(partial)
         with translated(source), closing(_opened(source, "rw")) as held, closing(_opened(partial, "rwc")) as copy:
             held.backup(copy)
             copy.execute("PRAGMA journal_mode = DELETE")  # one file is all there is to the copy

@@ -35,6 +35,7 @@ from os import PathLike
 
 from fedbandits.contract.arrays import FloatArray
 from fedbandits.deploy.errors import CorruptError, LockedError, SettingsError, StorageError, is_busy, translated
+from fedbandits.deploy.files import claim
 
 FORMAT = 2
 _READABLE = (1, FORMAT)
@@ -162,6 +163,7 @@ class Journal:
         self.path = path
         self._timeout = timeout
         with translated(path):
+            claim(path)
             self._db = sqlite3.connect(path, timeout=timeout, isolation_level=None, check_same_thread=False)
             try:
                 self._refuse_strangers()

@@ -10,9 +10,9 @@ from __future__ import annotations
 import json
 import sqlite3
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from os import PathLike
 from typing import Self
 
@@ -20,30 +20,14 @@ from fedbandits.contract.arrays import Array, State
 from fedbandits.contract.catalogue import ConfigError
 from fedbandits.contract.ledger import Ledger
 from fedbandits.contract.state import from_bytes, to_bytes
+from fedbandits.deploy.files import claim
+from fedbandits.deploy.flower.book_tables import FORMAT, STEPS, create
+from fedbandits.deploy.flower.contributions import Contributions, Handed
 from fedbandits.deploy.flower.post import Letter
+from fedbandits.deploy.flower.sightings import Sightings
 
 SETTINGS, BOOK, LOG = "federation.json", "server.db", "server.log"
 """The files in a server's directory: what the agents were made with, the book, and what the server has to say."""
-_SCHEMA = """
-CREATE TABLE IF NOT EXISTS facts (name TEXT PRIMARY KEY, value) WITHOUT ROWID;
-CREATE TABLE IF NOT EXISTS nodes (
-    identity INTEGER PRIMARY KEY, key TEXT NOT NULL UNIQUE, letters INTEGER NOT NULL DEFAULT 0);
-CREATE TABLE IF NOT EXISTS snapshot (part TEXT PRIMARY KEY, state BLOB NOT NULL) WITHOUT ROWID;
-CREATE TABLE IF NOT EXISTS underway (
-    conversation TEXT PRIMARY KEY, callers TEXT NOT NULL, reachable TEXT NOT NULL) WITHOUT ROWID;
-CREATE TABLE IF NOT EXISTS outcomes (
-    turn INTEGER NOT NULL, place INTEGER NOT NULL, identity INTEGER NOT NULL, reply BLOB,
-    PRIMARY KEY (turn, identity)) WITHOUT ROWID;
-CREATE TABLE IF NOT EXISTS turns (turn INTEGER PRIMARY KEY, asked TEXT NOT NULL);
-CREATE TABLE IF NOT EXISTS undelivered (
-    place INTEGER PRIMARY KEY, identity INTEGER NOT NULL, conversation TEXT NOT NULL, turn INTEGER NOT NULL,
-    letter BLOB NOT NULL);
-CREATE TABLE IF NOT EXISTS owed (
-    identity INTEGER PRIMARY KEY, conversation TEXT NOT NULL, turn INTEGER NOT NULL, letter BLOB NOT NULL, answer BLOB);
-CREATE TABLE IF NOT EXISTS rejected (
-    at REAL NOT NULL, identity INTEGER, conversation TEXT, turn INTEGER, why TEXT NOT NULL);
-"""
-FORMAT = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +37,8 @@ class TurnRecord:
     asked: tuple[int, ...]
     reached: tuple[int, ...]
     replies: Mapping[int, bytes]
+    late: Mapping[int, tuple[str, int]] = field(default_factory=dict)
+    """Whose reply answers an earlier letter than that of the turn: its conversation and turn."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,17 +73,22 @@ class Book:
     """The book in the file `path`, which is made if there is none. Other processes may read it at any time."""
 
     def __init__(self, path: str | PathLike[str]) -> None:
+        claim(path)
         self._db = sqlite3.connect(path, timeout=30.0, isolation_level=None, check_same_thread=False)
         self._db.execute("PRAGMA journal_mode = WAL")
         self._db.execute("PRAGMA synchronous = FULL")
         with self._writing():
             (tables,) = self._db.execute("SELECT count(*) FROM sqlite_master").fetchone()
             (found,) = self._db.execute("PRAGMA user_version").fetchone()
-            if tables and found != FORMAT:
-                raise ConfigError(f"{path} has format {found}, this version of fedbandits reads {FORMAT}")
-            for statement in _SCHEMA.split(";"):
-                self._db.execute(statement)
+            if tables and not 1 <= found <= FORMAT:
+                raise ConfigError(f"{path} has format {found}, this version of fedbandits reads 1 to {FORMAT}")
+            if not tables:
+                create(self._db)
+            for former in range(found, FORMAT) if tables else ():
+                STEPS[former](self._db)
             self._db.execute(f"PRAGMA user_version = {FORMAT}")
+        self.contributions = Contributions(self._db)
+        self.sightings = Sightings(self._db)
 
     def close(self) -> None:
         """Let go of the file."""
@@ -166,6 +157,7 @@ class Book:
         """The conversation under way is complete: save the states, and forget its turns."""
         with self._writing():
             self.save(**parts)
+            self.contributions.settle()
             for table in ("underway", "turns", "outcomes"):
                 self._db.execute(f"DELETE FROM {table}")
 
@@ -188,10 +180,11 @@ class Book:
         if over is None:
             return None
         rows = self._db.execute(
-            "SELECT identity, reply FROM outcomes WHERE turn = ? ORDER BY place", (turn,)
+            "SELECT identity, reply, said_in, said_turn FROM outcomes WHERE turn = ? ORDER BY place", (turn,)
         ).fetchall()
-        replies = {identity: reply for identity, reply in rows if reply is not None}
-        return TurnRecord(tuple(json.loads(over[0])), tuple(identity for identity, _ in rows), replies)
+        replies = {identity: reply for identity, reply, *_ in rows if reply is not None}
+        late = {identity: (said_in, said_turn) for identity, _, said_in, said_turn in rows if said_in is not None}
+        return TurnRecord(tuple(json.loads(over[0])), tuple(identity for identity, *_ in rows), replies, late)
 
     def conclude(
         self,
@@ -202,16 +195,19 @@ class Book:
         owed: Mapping[int, Letter] | None = None,
         settled: Sequence[int] = (),
         letters: Mapping[int, int] | None = None,
+        handed: Mapping[int, Handed] | None = None,
     ) -> None:
         """A turn is over. Some of those reached still have to be told (`undelivered`), some owe an answer (`owed`),
-        and the late answers of some were used (`settled`). `letters` is how many the agents said to have answered.
+        and the late answers of some were used (`settled`). `letters` is how many the agents said to have answered,
+        `handed` what they handed over.
         """
         with self._writing():
             self._heard(letters or {})
             self._db.execute("INSERT INTO turns VALUES (?, ?)", (turn, json.dumps(record.asked)))
             for place, identity in enumerate(record.reached):
-                row = (turn, place, identity, record.replies.get(identity))
-                self._db.execute("INSERT INTO outcomes VALUES (?, ?, ?, ?)", row)
+                row = (turn, place, identity, record.replies.get(identity), *record.late.get(identity, (None, None)))
+                self._db.execute("INSERT INTO outcomes VALUES (?, ?, ?, ?, ?, ?)", row)
+            self.contributions.add(handed or {})
             for identity, letter in (undelivered or {}).items():
                 self._db.execute(
                     "INSERT INTO undelivered (identity, conversation, turn, letter) VALUES (?, ?, ?, ?)",
@@ -272,6 +268,13 @@ class Book:
         """Everything that was not let in, oldest first."""
         rows = self._db.execute("SELECT * FROM rejected ORDER BY at").fetchall()
         return [Rejection(*row) for row in rows]
+
+    def rang(self, present: Iterable[int], now: float) -> None:
+        """The server has rung, and these agents were present."""
+        present = list(present)
+        with self._writing():
+            self.sightings.mark(present, now)
+            self.note(rang_at=now, present=len(present))
 
     def note(self, **facts: float | str) -> None:
         """Write down facts for people and programs that look on, such as the time of the last ring."""
