@@ -1,7 +1,7 @@
 """What was not let in: counted for ever, told in words for as long as there is room.
 
-Whoever sends nonsense chooses how often. Counts by agent and kind are all kept, since there are few of them; of the words
-only the latest stay, some of every agent, so that one that is loud does not make the others' disappear.
+Whoever sends nonsense chooses how often. Counts by agent and kind are all kept, since there are few of them; of words
+only the latest stay, and so many of one agent that a single loud one does not make the others' disappear.
 """
 
 from __future__ import annotations
