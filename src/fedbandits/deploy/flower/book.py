@@ -17,14 +17,16 @@ from os import PathLike
 from typing import Self
 
 from fedbandits.contract.arrays import Array, State
-from fedbandits.contract.catalogue import ConfigError
 from fedbandits.contract.ledger import Ledger
 from fedbandits.contract.state import from_bytes, to_bytes
 from fedbandits.deploy.files import claim
-from fedbandits.deploy.flower.book_tables import FORMAT, STEPS, create
+from fedbandits.deploy.flower.book_tables import SCHEMA
+from fedbandits.deploy.flower.clocks import Clocks
 from fedbandits.deploy.flower.contributions import Contributions, Handed
 from fedbandits.deploy.flower.post import Letter
+from fedbandits.deploy.flower.rejections import Kind, Rejection, Rejections
 from fedbandits.deploy.flower.sightings import Sightings
+from fedbandits.deploy.flower.tallies import Tallies
 
 SETTINGS, BOOK, LOG = "federation.json", "server.db", "server.log"
 """The files in a server's directory: what the agents were made with, the book, and what the server has to say."""
@@ -58,17 +60,6 @@ class Owed:
     answer: bytes | None
 
 
-@dataclass(frozen=True, slots=True)
-class Rejection:
-    """What was not let in, and why."""
-
-    at: float
-    identity: int | None
-    conversation: str | None
-    turn: int | None
-    why: str
-
-
 class Book:
     """The book in the file `path`, which is made if there is none. Other processes may read it at any time."""
 
@@ -78,17 +69,12 @@ class Book:
         self._db.execute("PRAGMA journal_mode = WAL")
         self._db.execute("PRAGMA synchronous = FULL")
         with self._writing():
-            (tables,) = self._db.execute("SELECT count(*) FROM sqlite_master").fetchone()
-            (found,) = self._db.execute("PRAGMA user_version").fetchone()
-            if tables and not 1 <= found <= FORMAT:
-                raise ConfigError(f"{path} has format {found}, this version of fedbandits reads 1 to {FORMAT}")
-            if not tables:
-                create(self._db)
-            for former in range(found, FORMAT) if tables else ():
-                STEPS[former](self._db)
-            self._db.execute(f"PRAGMA user_version = {FORMAT}")
+            SCHEMA.bring_forward(self._db, path)
         self.contributions = Contributions(self._db)
         self.sightings = Sightings(self._db)
+        self.clocks = Clocks(self._db)
+        self.tallies = Tallies(self._db)
+        self._rejections = Rejections(self._db, self.tallies)
 
     def close(self) -> None:
         """Let go of the file."""
@@ -256,18 +242,18 @@ class Book:
 
     # what people want to know
 
-    def reject(self, identity: int | None, letter: Letter | None, why: str) -> None:
+    def reject(self, identity: int | None, letter: Letter | None, why: str, kind: Kind = "reply") -> None:
         """Something was not let in."""
-        conversation, turn = (None, None) if letter is None else (letter.conversation, letter.turn)
         with self._writing():
-            self._db.execute(
-                "INSERT INTO rejected VALUES (?, ?, ?, ?, ?)", (time.time(), identity, conversation, turn, why)
-            )
+            self._rejections.add(time.time(), identity, letter, why, kind)
 
     def rejections(self) -> list[Rejection]:
-        """Everything that was not let in, oldest first."""
-        rows = self._db.execute("SELECT * FROM rejected ORDER BY at").fetchall()
-        return [Rejection(*row) for row in rows]
+        """What was not let in lately, oldest first."""
+        return self._rejections.latest()
+
+    def rejection_counts(self) -> dict[tuple[str, int | None], int]:
+        """How often anything was not let in, ever, by kind and agent."""
+        return self._rejections.counts()
 
     def rang(self, present: Iterable[int], now: float) -> None:
         """The server has rung, and these agents were present."""
@@ -275,6 +261,11 @@ class Book:
         with self._writing():
             self.sightings.mark(present, now)
             self.note(rang_at=now, present=len(present))
+
+    def compare_clocks(self, offsets: Mapping[int, float]) -> None:
+        """So many seconds are these agents' clocks ahead of the server's."""
+        with self._writing():
+            self.clocks.mark(offsets)
 
     def note(self, **facts: float | str) -> None:
         """Write down facts for people and programs that look on, such as the time of the last ring."""

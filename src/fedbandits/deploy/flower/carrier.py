@@ -130,16 +130,22 @@ class PostCarrier(Carrier):
 
     def _exchange(self, letters: Mapping[int, Letter], *, question: bool) -> TurnRecord:
         """One turn by post; over when all have answered or the patience is, and written down then."""
-        late = {who: owed.answer for who, owed in self._book.owed().items() if who in letters and owed.answer}
-        turn = _Turn(replies=late)
+        owed = {who: debt for who, debt in self._book.owed().items() if who in letters}
+        late = {who: debt.answer for who, debt in owed.items() if debt.answer is not None}
+        turn = _Turn(replies=dict(late))
         self._ask({who: letter for who, letter in letters.items() if who not in late}, turn, question=question)
         silent = {who: letters[who] for who in letters if who not in turn.letters and who not in late}
         for who in silent:
             log.warning("agent %d did not answer turn %d of %s in time", who, self._turn, self._conversation)
         if question:
             self._reject_odd_ones(letters, turn)
-            record = TurnRecord(tuple(letters), tuple(who for who in letters if who in turn.replies), turn.replies)
-            self._book.conclude(self._turn, record, owed=silent, settled=list(late), letters=turn.letters)
+            reached = tuple(who for who in letters if who in turn.replies)
+            said_in = {who: (owed[who].letter.conversation, owed[who].letter.turn) for who in late if who in reached}
+            record = TurnRecord(tuple(letters), reached, turn.replies, said_in)
+            handed = {who: self._inspector.handed(turn.replies[who]) for who in reached}
+            self._book.conclude(
+                self._turn, record, owed=silent, settled=list(late), letters=turn.letters, handed=handed
+            )
         else:
             record = TurnRecord(tuple(letters), tuple(who for who in letters if who not in turn.rejected), {})
             self._book.conclude(self._turn, record, undelivered=silent, letters=turn.letters)

@@ -71,7 +71,7 @@ class Coordinator:
     def step(self) -> bool:
         """Ring once and give the server the floor; whether it said anything."""
         present = self._post.ring(self._patience.ring)
-        self._book.note(rang_at=time.time(), present=len(present))
+        self._book.rang(present, time.time())
         if self._resume():
             return True
         reachable = self._tidy(set(present))

@@ -33,6 +33,7 @@ from fedbandits.contract.facts import Distortion
 from fedbandits.contract.messages import Message
 from fedbandits.contract.problem import Problem
 from fedbandits.contract.wire import Free, Ragged, Wire, WireError, WireField
+from fedbandits.deploy.flower.contributions import Handed
 from fedbandits.deploy.flower.expected_answers import Form, Newcomer
 from fedbandits.deploy.flower.meaning import Meaning
 
@@ -99,6 +100,21 @@ class Inspector:
         """The lengths that all replies of a turn have to agree on."""
         kind, arrays = Wire.decode(content)
         return open_lengths(self._wire.declared(kind, "up"), arrays, Free)
+
+    def handed(self, content: bytes) -> Handed:
+        """What a reply that was read hands over, as the algorithm reads it; what differs in length does not add up."""
+        kind, arrays = Wire.decode(content)
+        reply = self._wire.gathered(kind, _ALONE, [arrays], "up")
+        fields, arrays = self._meaning.fields(kind, "up"), self._meaning.arrays(reply, "up")
+        added = {
+            name: value
+            for name, value in arrays.items()
+            if not any(isinstance(size, Free | Ragged) for size in fields[name].shape)
+        }
+        increments = {name: value for name, value in added.items() if fields[name].adds == "increment"}
+        totals = {name: value for name, value in added.items() if fields[name].adds == "total"}
+        counted = [float(np.sum(value)) for name, value in increments.items() if fields[name].counts]
+        return Handed(kind, increments, totals, counted[0] if counted else 0.0)
 
     def _decoded(self, content: bytes) -> tuple[str, dict[str, Array], Message]:
         """What the bytes say, if they are what the wire makes of a declared message."""
