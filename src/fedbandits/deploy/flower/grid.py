@@ -4,17 +4,22 @@ from __future__ import annotations
 
 import hashlib
 import logging
+import math
 import time
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict
 from typing import cast
 
+import httpx
 from flwr.app import ConfigRecord, Message, RecordDict
 from flwr.serverapp import Grid
+from flwr.supercore.run import RunNotRunningException
 from flwr.superlink.grid import HttpGrid
 
 from fedbandits.deploy.flower.book import Book
+from fedbandits.deploy.flower.clocks import TOLERATED_SECONDS, in_words, offset
 from fedbandits.deploy.flower.post import Answer, Letter, Presence
+from fedbandits.deploy.text import shown
 
 log = logging.getLogger(__name__)
 
@@ -22,11 +27,15 @@ RING, ASK = "query.ring", "query.ask"
 """Flower's types of our two messages."""
 RECORD = "post"
 """The name of the only record in a message."""
+CLOCK, OFFSET = "clock", "clock-offset"
+"""What time it is where an answer is written, and what the server makes of it."""
 _PULL_SECONDS = 0.1
 _GRACE_SECONDS = 10.0
 """How much longer than needed Flower keeps a message for a node that does not come for it."""
 _MOST = 2**62
 """The largest number that is taken seriously."""
+_STEADY_SECONDS = 1.0
+"""By how much an offset may change before it is written down again."""
 _NOBODY_SECONDS = 1.0
 """How long to wait when there is nobody to ask."""
 
@@ -47,6 +56,10 @@ class FlowerPost:
         self._fingerprint = fingerprint
         self._refused: dict[int, str] = {}
         self._nodes: dict[int, int] = {}
+        self._apart = False
+        """Whether replies are pulled one by one, since one of them could not be read."""
+        self._offsets: dict[int, float] = {}
+        """By how many seconds the clocks of nodes are ahead, by node, as far as that is certain."""
 
     def ring(self, seconds: float) -> Mapping[int, Presence]:
         """Everybody who answers within `seconds`."""
@@ -54,13 +67,17 @@ class FlowerPost:
         keys = {
             node.node_id: hashlib.sha256(node.public_key).hexdigest() for node in cast(HttpGrid, self._grid).get_nodes()
         }
-        replies = self._exchange({node: _content({}) for node in keys}, RING, seconds)
+        sent = time.time()
+        told_to = {node: _content({OFFSET: self._offsets[node]} if node in self._offsets else {}) for node in keys}
+        replies = self._exchange(told_to, RING, seconds)
+        received = time.time()
         present: dict[int, Presence] = {}
         for node, told in replies.items():
             identity = self._identified(node, keys[node], told)
             if identity is not None:
                 self._nodes[identity] = node
                 present[identity] = Presence(calling=bool(told.get("calling")), letters=_number(told, "letters"))
+                self._compare_clocks(identity, node, told.get(CLOCK), sent, received)
         return present
 
     def ask(self, letters: Mapping[int, Letter], seconds: float) -> Mapping[int, Answer]:
@@ -88,7 +105,7 @@ class FlowerPost:
             for message in self._pulled(sent):
                 node = sent.pop(message.metadata.reply_to_message_id)
                 if message.has_error():
-                    log.warning("node %d: %s", node, message.error.reason)
+                    log.warning("node %d: %s", node, shown(message.error.reason))
                 elif RECORD in message.content.config_records:
                     replies[node] = message.content.config_records[RECORD]
             if not sent or time.monotonic() >= until:
@@ -97,13 +114,35 @@ class FlowerPost:
         return replies
 
     def _pulled(self, sent: Mapping[str, int]) -> Iterable[Message]:
-        found = self._grid.pull_messages(list(sent))
+        """Replies that have come. One that cannot be read is its sender's fault alone: what was pulled with it is lost
+        (the server asks again), and from then on each is pulled by itself.
+        """
+        found: list[Message] = []
+        for numbers in [[number] for number in sent] if self._apart else [list(sent)]:
+            try:
+                found += self._grid.pull_messages(numbers)
+            except (httpx.HTTPError, OSError, RunNotRunningException):
+                raise
+            except Exception as error:  # whatever Flower makes of bytes that a node has made up
+                whose = f"node {sent[numbers[0]]}: its reply" if len(numbers) == 1 else "a node's reply"
+                log.warning("%s cannot be read: %s", whose, shown(f"{type(error).__name__}: {error}"))
+                self._apart = True
         return [message for message in found if message.metadata.reply_to_message_id in sent]
+
+    def _compare_clocks(self, identity: int, node: int, clock: object, sent: float, received: float) -> None:
+        if not isinstance(clock, float) or not math.isfinite(clock):
+            return  # an earlier version does not say what time it is
+        now, before = offset(clock, sent, received), self._offsets.get(node)
+        self._offsets[node] = now
+        if before is None or abs(now - before) > _STEADY_SECONDS:
+            self._book.compare_clocks({identity: now})
+            if abs(now) > TOLERATED_SECONDS:
+                log.warning("agent %d: its clock %s", identity, in_words(now))
 
     def _identified(self, node: int, key: str, told: ConfigRecord) -> int | None:
         identity = told.get("identity")
         if not isinstance(identity, int) or not 0 <= identity < self._agents:
-            self._refuse(node, None, f"claims to be agent {identity!r} of {self._agents}")
+            self._refuse(node, None, f"claims to be agent {shown(repr(identity), 40)} of {self._agents}")
         elif told.get("fingerprint") != self._fingerprint:
             self._refuse(node, identity, f"is agent {identity} with other settings than the server")
         elif why := self._book.admit(identity, key, _number(told, "letters")):
@@ -117,10 +156,10 @@ class FlowerPost:
         if self._refused.get(node) != why:  # once is enough
             self._refused[node] = why
             log.warning("node %d %s: refused", node, why)
-            self._book.reject(identity, None, f"node {node} {why}")
+            self._book.reject(identity, None, f"node {node} {why}", "node")
 
 
-def _content(fields: Mapping[str, int | str | bytes | bool]) -> RecordDict:
+def _content(fields: Mapping[str, int | float | str | bytes | bool]) -> RecordDict:
     return RecordDict({RECORD: ConfigRecord(dict(fields))})
 
 
@@ -149,7 +188,7 @@ def answering(message: Message, answer: Answer) -> Message:
 
 def presenting(message: Message, identity: int, fingerprint: str, presence: Presence) -> Message:
     """The reply that says who an agent is and whether it calls."""
-    told = {"identity": identity, "fingerprint": fingerprint, **asdict(presence)}
+    told = {"identity": identity, "fingerprint": fingerprint, CLOCK: time.time(), **asdict(presence)}
     return Message(_content(told), reply_to=message)
 
 
@@ -157,7 +196,7 @@ def answered(told: ConfigRecord) -> Answer:
     """The answer in a reply; whatever is not one counts as refused."""
     content, refused = told.get("letter"), told.get("refused")
     if refused is not None:
-        return Answer(refused=str(refused)[:500])
+        return Answer(refused=shown(refused))
     if content is not None and not isinstance(content, bytes):
         return Answer(refused="the reply holds no letter")
     return Answer(content, letters=_number(told, "letters"))
