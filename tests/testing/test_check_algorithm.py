@@ -386,6 +386,56 @@ def test_urgency_that_does_not_agree_with_calling(kind):
     assert broken(mutant(kind)).check == "urgency"
 
 
+class Boastful(Agents):
+    def scores(self, who, arms):
+        return -super().scores(who, arms)
+
+
+class Restless(Agents):
+    keeps = (*Agents.keeps, "rng")
+
+    def scores(self, who, arms):
+        self.rng.uniform(who)
+        return super().scores(who, arms)
+
+
+class Gambling(Agents):
+    """Draws its arm, and does not say so."""
+
+    keeps = (*Agents.keeps, "rng")
+
+    def choose(self, who, arms):
+        super().choose(who, arms)  # refuses bad arms
+        return (self.rng.uniform(who) * arms.shape[1]).astype(np.int64)
+
+    def scores(self, who, arms):
+        return None
+
+
+class Biased(Gambling):
+    """Says that the first arm is as good as certain."""
+
+    def chances(self, who, arms):
+        found = np.full(arms.shape[:2], 0.02)
+        found[:, 0] = 1 - 0.02 * (arms.shape[1] - 1)
+        return found
+
+
+@pytest.mark.parametrize(
+    ("kind", "named"),
+    [
+        (Boastful, "the highest scores are of"),
+        (Restless, "looking at scores"),
+        (Gambling, "streams alone differ"),
+        (Biased, "its chance is said to be"),
+    ],
+)
+def test_choices_that_are_not_as_they_are_told(kind, named):
+    found = broken(mutant(kind))
+    assert found.check == "choices"
+    assert named in found.found
+
+
 class Polite(Agents):
     def answer(self, request):
         return super().answer(request) if request.kind in ("collect", "pool") else None

@@ -53,6 +53,11 @@ class RandomAgents(Population):
         check_finite("arms", who, arms)
         return np.asarray(self.rng.uniform(who) * arms.shape[1], dtype=np.float64).astype(np.int64)
 
+    def chances(self, who: IntArray, arms: FloatArray) -> FloatArray | None:
+        """The same for every arm; see `Population`."""
+        check_arms(who, arms, self._n, self._dim)
+        return np.full(arms.shape[:2], 1.0 / arms.shape[1])
+
     def learn(self, who: IntArray, arms: FloatArray, picks: IntArray, rewards: FloatArray) -> None:
         """Nothing is learned."""
         check_feedback(who, arms, picks, rewards, self._n, self._dim)

@@ -78,14 +78,14 @@ class Population(Stateful):
     # for those who look on
 
     def scores(self, who: IntArray, arms: FloatArray) -> FloatArray | None:
-        """(w,), (w, K, d) -> (w, K) what `choose` would compare now, the highest being chosen; None where nothing is
-        compared. Changes nothing.
+        """(w,), (w, K, d) -> (w, K) what `choose` would compare now, the highest being chosen, the first of equals;
+        NaN in the rows of agents who compare nothing in this turn, None where nobody does. Changes nothing.
         """
         return None
 
     def chances(self, who: IntArray, arms: FloatArray) -> FloatArray | None:
-        """(w,), (w, K, d) -> (w, K) with which probability `choose` would take each arm now; None where it does not
-        draw. Changes nothing.
+        """(w,), (w, K, d) -> (w, K) with which probability `choose` would take each arm now, all that was learned being
+        what it is; None where it does not draw for any of `who`. Changes nothing, streams included.
         """
         return None
 

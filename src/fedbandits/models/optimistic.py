@@ -73,6 +73,15 @@ class OptimisticAgents(Population):
         lanes = kernels.as_lanes(shown)
         return first_highest(who, offsets + kernels.scores_optimistic(models.inverse, models.theta, width, who, lanes))
 
+    def scores(self, who: IntArray, arms: FloatArray) -> FloatArray | None:
+        """The index of every arm; see `Population`."""
+        features, models = self.features, self.models
+        check_arms(who, arms, self._n, features.dim)
+        lanes = kernels.as_lanes(features.of(who, arms))
+        found = kernels.scores_optimistic(models.inverse, models.theta, self.width(who), who, lanes)
+        offsets = features.offsets(who, arms)
+        return found if offsets is None else offsets + found
+
     def learn(self, who: IntArray, arms: FloatArray, picks: IntArray, rewards: FloatArray) -> None:
         """One observation per agent in `who`."""
         features = self.features

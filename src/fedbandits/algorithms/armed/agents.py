@@ -3,33 +3,42 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Callable
 from typing import ClassVar
 
 import numpy as np
 
 from fedbandits.algorithms.armed.estimators import Estimation, estimator_for
-from fedbandits.contract.arrays import FloatArray, IntArray, check_arms, check_feedback, check_finite
+from fedbandits.contract.arrays import BoolArray, FloatArray, IntArray, check_arms, check_feedback, check_finite
 from fedbandits.contract.population import Population
 from fedbandits.contract.problem import Problem
 
 
-def check_armed(who: IntArray, arms: FloatArray, n: int, count: int) -> None:
-    """`arms` (w, K, K) shows each agent in `who` the K = `count` unit vectors, in order: arm k is the k-th shown."""
+def check_armed(who: IntArray, arms: FloatArray, n: int, count: int) -> IntArray | None:
+    """`arms` (w, k, K) shows each agent in `who` some of the K = `count` unit vectors, in order: arm k is the k-th.
+
+    None where all of them are shown, otherwise (w, k) which.
+    """
     check_arms(who, arms, n, count)
     check_finite("arms", who, arms)
     # one row broadcast to everybody, as the environments of this family show it, needs one look
     shown = arms[:1] if arms.strides[0] == 0 else arms
-    if arms.shape[1] != count or not np.array_equal(shown, np.broadcast_to(np.eye(count), shown.shape)):
+    if arms.shape[1] == count and np.array_equal(shown, np.broadcast_to(np.eye(count), shown.shape)):
+        return None
+    places = arms.argmax(axis=2)
+    if arms.shape[1] >= count or not np.array_equal(arms, np.eye(count)[places]) or not (np.diff(places) > 0).all():
         raise ValueError(
-            f"arms must be the {count} unit vectors in order: this family knows arms by their place, not by features; "
-            "for arms that change use an algorithm of the linear family"
+            f"arms must be the {count} unit vectors, or some of them, in order: this family knows arms by their place, "
+            "not by features; for arms that change use an algorithm of the linear family"
         )
+    return np.asarray(places)
 
 
 class ArmedAgents(Population):
-    """n agents who may choose among the same K arms at every turn; `turns` (n,) counts the decisions of each.
+    """n agents who choose among the same K arms at every turn; `turns` (n,) counts the decisions of each.
 
-    Subclasses say what they `_pick` and how they `_observe` a reward; both may rely on checked input.
+    Subclasses say what they `_pick` and how they `_observe` a reward; both may rely on checked input. Those who can do
+    with some of the arms, the others being away for a turn, also say what they `_pick_among` those that are shown.
     """
 
     keeps: ClassVar[tuple[str, ...]] = ("turns",)
@@ -41,14 +50,33 @@ class ArmedAgents(Population):
 
     def choose(self, who: IntArray, arms: FloatArray) -> IntArray:
         """The arm of each agent in `who`."""
-        check_armed(who, arms, self._n, self._arms)
-        return self._pick(who)
+        places = check_armed(who, arms, self._n, self._arms)
+        if places is None:
+            return self._pick(who)
+        shown = self._mask(places)
+        picked = self._pick_among(who, shown)
+        return np.asarray((places < picked[:, None]).sum(axis=1))
+
+    def scores(self, who: IntArray, arms: FloatArray) -> FloatArray | None:
+        """The index of every arm that is shown; see `Population`."""
+        return self._told(self._scores, who, arms)
+
+    def chances(self, who: IntArray, arms: FloatArray) -> FloatArray | None:
+        """The chance of every arm that is shown; see `Population`."""
+        return self._told(self._chances, who, arms)
 
     def learn(self, who: IntArray, arms: FloatArray, picks: IntArray, rewards: FloatArray) -> None:
         """One observation per agent in `who`."""
         check_feedback(who, arms, picks, rewards, self._n, self._arms)
+        if arms.shape[1] != self._arms:
+            places = check_armed(who, arms, self._n, self._arms)
+            picks = picks if places is None else places[np.arange(len(who)), picks]
         self._observe(who, picks, rewards)
         self.turns[who] += 1
+
+    def drop_arm(self, place: int) -> None:
+        """Let the arm at `place` be one that was never taken, by anybody; raises `ValueError` where that cannot be."""
+        raise ValueError(f"{type(self).__name__} cannot drop what they know of an arm")
 
     @abstractmethod
     def _pick(self, who: IntArray) -> IntArray:
@@ -57,6 +85,39 @@ class ArmedAgents(Population):
     @abstractmethod
     def _observe(self, who: IntArray, picks: IntArray, rewards: FloatArray) -> None:
         raise NotImplementedError
+
+    def _pick_among(self, who: IntArray, shown: BoolArray) -> IntArray:
+        """(w,) the arm that each agent in `who` takes of those that are `shown` (w, K)."""
+        raise ValueError(
+            f"arms must be all {self._arms} unit vectors: {type(self).__name__} need every arm in each turn"
+        )
+
+    def _scores(self, who: IntArray, shown: BoolArray) -> FloatArray | None:
+        """(w, K) as `scores`, among those that are `shown` (w, K)."""
+        return None
+
+    def _chances(self, who: IntArray, shown: BoolArray) -> FloatArray | None:
+        """(w, K) as `chances`, among those that are `shown` (w, K)."""
+        return None
+
+    def _told(
+        self, tell: Callable[[IntArray, BoolArray], FloatArray | None], who: IntArray, arms: FloatArray
+    ) -> FloatArray | None:
+        places = check_armed(who, arms, self._n, self._arms)
+        shown = np.ones((len(who), self._arms), dtype=np.bool_) if places is None else self._mask(places)
+        found = tell(who, shown)
+        return found if found is None or places is None else np.take_along_axis(found, places, axis=1)
+
+    def _mask(self, places: IntArray) -> BoolArray:
+        """(w, k) places -> (w, K) which arms are shown."""
+        shown = np.zeros((len(places), self._arms), dtype=np.bool_)
+        np.put_along_axis(shown, places, True, axis=1)
+        return shown
+
+
+def best_shown(index: FloatArray, shown: BoolArray) -> IntArray:
+    """(w,) the arm of highest `index` (w, K) among those that are `shown` (w, K), the lowest place of equals."""
+    return np.asarray(np.where(shown, index, -np.inf).argmax(axis=1))
 
 
 class IndexAgents(ArmedAgents):

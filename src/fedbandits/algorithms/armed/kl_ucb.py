@@ -8,8 +8,9 @@ from typing import Annotated, ClassVar
 import numpy as np
 from pydantic import Field
 
+from fedbandits.algorithms.armed.agents import best_shown
 from fedbandits.algorithms.armed.tally import TallyingAgents, check_unit_range, check_unit_rewards
-from fedbandits.contract.arrays import FloatArray, IntArray
+from fedbandits.contract.arrays import BoolArray, FloatArray, IntArray
 from fedbandits.contract.catalogue import About
 from fedbandits.contract.parameters import parameters
 from fedbandits.contract.problem import Problem
@@ -63,6 +64,12 @@ class KLUCBAgents(TallyingAgents):
 
     def _pick(self, who: IntArray) -> IntArray:
         return _pick_highest(self.sums, self.counts, who, self._c)
+
+    def _pick_among(self, who: IntArray, shown: BoolArray) -> IntArray:
+        return best_shown(_indices(self.sums, self.counts, who, self._c), shown)
+
+    def _scores(self, who: IntArray, shown: BoolArray) -> FloatArray | None:
+        return _indices(self.sums, self.counts, who, self._c)
 
     def _tallied(self, who: IntArray, rewards: FloatArray) -> FloatArray:
         check_unit_rewards(who, rewards)
@@ -118,8 +125,7 @@ def _pick_highest(sums: FloatArray, counts: IntArray, who: IntArray, c: float) -
     picks = np.empty(len(who), dtype=np.int64)
     for a in range(len(who)):
         taken = counts[who[a]]
-        log_turn = math.log(taken.sum() + 1.0)
-        demand = log_turn + c * math.log(max(log_turn, 1.0))
+        demand = _demand(taken, c)
         best = -1.0
         for k in range(len(taken)):
             if taken[k] == 0:
@@ -135,3 +141,23 @@ def _pick_highest(sums: FloatArray, counts: IntArray, who: IntArray, c: float) -
                 best = index
                 picks[a] = k
     return picks
+
+
+@jit
+def _indices(sums: FloatArray, counts: IntArray, who: IntArray, c: float) -> FloatArray:
+    """(w, K) the index of every arm for each agent in `who`, infinite for one never taken; sums and counts (n, K)."""
+    found = np.full((len(who), counts.shape[1]), np.inf)
+    for a in range(len(who)):
+        taken = counts[who[a]]
+        demand = _demand(taken, c)
+        for k in range(len(taken)):
+            if taken[k] > 0:
+                found[a, k] = highest_plausible(sums[who[a], k] / taken[k], demand / taken[k])
+    return found
+
+
+@jit
+def _demand(taken: IntArray, c: float) -> float:
+    """log t + c log log t for the turn t after those in which the arms were `taken` (K,)."""
+    log_turn = math.log(taken.sum() + 1.0)
+    return log_turn + c * math.log(max(log_turn, 1.0))

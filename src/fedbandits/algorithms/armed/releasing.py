@@ -6,8 +6,8 @@ from typing import ClassVar
 
 import numpy as np
 
-from fedbandits.algorithms.armed.agents import ArmedAgents
-from fedbandits.contract.arrays import FloatArray, IntArray
+from fedbandits.algorithms.armed.agents import ArmedAgents, best_shown
+from fedbandits.contract.arrays import BoolArray, FloatArray, IntArray
 from fedbandits.contract.problem import Problem
 from fedbandits.contract.streams import Streams
 from fedbandits.linalg.jit import jit
@@ -54,6 +54,19 @@ class ReleasingAgents(ArmedAgents):
         best = _highest_index(*self._known(who), turns)
         return np.where(in_turn, (turns - 1) % self._arms, best)
 
+    def _pick_among(self, who: IntArray, shown: BoolArray) -> IntArray:
+        turns = self.turns[who] + 1
+        best = best_shown(_indices(*self._known(who), turns), shown)
+        return np.where(self._due(turns, shown), (turns - 1) % self._arms, best)
+
+    def _scores(self, who: IntArray, shown: BoolArray) -> FloatArray | None:
+        turns = self.turns[who] + 1
+        return np.where(self._due(turns, shown)[:, None], np.nan, _indices(*self._known(who), turns))
+
+    def _due(self, turns: IntArray, shown: BoolArray) -> BoolArray:
+        """(w,) who takes arms in turn, the next one being shown."""
+        return np.asarray((turns <= self._in_turn) & shown[np.arange(len(turns)), (turns - 1) % self._arms])
+
     def _observe(self, who: IntArray, picks: IntArray, rewards: FloatArray) -> None:
         self.own.observe(who, picks, rewards)
 
@@ -66,13 +79,22 @@ class ReleasingAgents(ArmedAgents):
 @jit
 def _highest_index(totals: FloatArray, weights: FloatArray, turns: IntArray) -> IntArray:
     picks = np.zeros(len(turns), np.int64)
+    indices = _indices(totals, weights, turns)
     for i in range(len(turns)):
-        bonus = 2 * np.log(float(turns[i]))
         best = -np.inf
         for k in range(totals.shape[1]):
-            weight = weights[i, k]
-            index = totals[i, k] / weight + np.sqrt(bonus / weight) if weight > 0 else np.inf
-            if index > best:
-                best = index
+            if indices[i, k] > best:
+                best = indices[i, k]
                 picks[i] = k
     return picks
+
+
+@jit
+def _indices(totals: FloatArray, weights: FloatArray, turns: IntArray) -> FloatArray:
+    found = np.empty(totals.shape)
+    for i in range(len(turns)):
+        bonus = 2 * np.log(float(turns[i]))
+        for k in range(totals.shape[1]):
+            weight = weights[i, k]
+            found[i, k] = totals[i, k] / weight + np.sqrt(bonus / weight) if weight > 0 else np.inf
+    return found

@@ -25,6 +25,11 @@ class TallyingAgents(ArmedAgents):
         self.counts = np.zeros((n, problem.arms), dtype=np.int64)
         self.sums = np.zeros((n, problem.arms))
 
+    def drop_arm(self, place: int) -> None:
+        """See `ArmedAgents`."""
+        self.counts[:, place] = 0
+        self.sums[:, place] = 0.0
+
     def _observe(self, who: IntArray, picks: IntArray, rewards: FloatArray) -> None:
         tallied = self._tallied(who, rewards)
         self.counts[who, picks] += 1

@@ -6,19 +6,22 @@ each arm: an agent draws the same in a population of thousands and alone.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Annotated, ClassVar
 
 import numpy as np
 from pydantic import Field
-from scipy.special import betaincinv
+from scipy.special import betainc, betaincinv, ndtr, ndtri
 
+from fedbandits.algorithms.armed.agents import best_shown
 from fedbandits.algorithms.armed.tally import TallyingAgents, check_unit_range, check_unit_rewards
-from fedbandits.contract.arrays import FloatArray, IntArray
+from fedbandits.contract.arrays import BoolArray, FloatArray, IntArray
 from fedbandits.contract.catalogue import About
 from fedbandits.contract.facts import Noise
 from fedbandits.contract.parameters import parameters
 from fedbandits.contract.problem import Problem
 from fedbandits.contract.streams import Streams
+from fedbandits.models.winning import winning_independently
 
 
 @parameters
@@ -97,10 +100,26 @@ class BetaAgents(TallyingAgents):
         self.rng = rng
 
     def _pick(self, who: IntArray) -> IntArray:
+        return np.asarray(self._draw(who).argmax(axis=1))
+
+    def _pick_among(self, who: IntArray, shown: BoolArray) -> IntArray:
+        return best_shown(self._draw(who), shown)
+
+    def _chances(self, who: IntArray, shown: BoolArray) -> FloatArray | None:
+        found = np.zeros(shown.shape)
+        for row, agent in enumerate(who):
+            wins = 1.0 + self.sums[agent, shown[row]]
+            losses = 2.0 + self.counts[agent, shown[row]] - wins
+            found[row, shown[row]] = winning_independently(
+                partial(_beta_cdf, wins, losses), partial(_beta_quantile, wins, losses), len(wins)
+            )
+        return found
+
+    def _draw(self, who: IntArray) -> FloatArray:
+        """(w, K) a draw from each posterior."""
         wins = self.sums[who]
         losses = self.counts[who] - wins
-        drawn = betaincinv(1.0 + wins, 1.0 + losses, self.rng.uniform(who, self._arms))
-        return np.asarray(drawn.argmax(axis=1))
+        return np.asarray(betaincinv(1.0 + wins, 1.0 + losses, self.rng.uniform(who, self._arms)))
 
     def _tallied(self, who: IntArray, rewards: FloatArray) -> FloatArray:
         check_unit_rewards(who, rewards)
@@ -119,7 +138,45 @@ class GaussianAgents(TallyingAgents):
         self.rng = rng
 
     def _pick(self, who: IntArray) -> IntArray:
+        return np.asarray(self._draw(who).argmax(axis=1))
+
+    def _pick_among(self, who: IntArray, shown: BoolArray) -> IntArray:
+        return best_shown(self._draw(who), shown)
+
+    def _chances(self, who: IntArray, shown: BoolArray) -> FloatArray | None:
+        found = np.zeros(shown.shape)
+        for row, agent in enumerate(who):
+            counts, taken = self.counts[agent], np.maximum(self.counts[agent], 1)
+            means, spread = self.sums[agent] / taken, self._noise / np.sqrt(taken)
+            certain = np.where(counts == 0, np.inf, means)
+            if self._noise == 0 or (counts[shown[row]] == 0).any():
+                found[row, best_shown(certain[None], shown[row : row + 1])] = 1.0
+                continue
+            centre, width = means[shown[row]], spread[shown[row]]
+            found[row, shown[row]] = winning_independently(
+                partial(_normal_cdf, centre, width), partial(_normal_quantile, centre, width), len(centre)
+            )
+        return found
+
+    def _draw(self, who: IntArray) -> FloatArray:
+        """(w, K) a draw from each posterior, infinite for arms never taken."""
         counts = self.counts[who]
         taken = np.maximum(counts, 1)
         drawn = self.sums[who] / taken + self._noise * self.rng.normal(who, self._arms) / np.sqrt(taken)
-        return np.asarray(np.where(counts == 0, np.inf, drawn).argmax(axis=1))
+        return np.where(counts == 0, np.inf, drawn)
+
+
+def _beta_cdf(wins: FloatArray, losses: FloatArray, x: FloatArray) -> FloatArray:
+    return np.asarray(betainc(wins, losses, x[:, None]))
+
+
+def _beta_quantile(wins: FloatArray, losses: FloatArray, level: FloatArray) -> FloatArray:
+    return np.asarray(betaincinv(wins, losses, level[:, None]))
+
+
+def _normal_cdf(centre: FloatArray, width: FloatArray, x: FloatArray) -> FloatArray:
+    return np.asarray(ndtr((x[:, None] - centre) / width))
+
+
+def _normal_quantile(centre: FloatArray, width: FloatArray, level: FloatArray) -> FloatArray:
+    return centre + width * ndtri(level[:, None])

@@ -6,11 +6,11 @@ from typing import ClassVar
 
 import numpy as np
 
-from fedbandits.algorithms.armed.agents import IndexAgents
-from fedbandits.algorithms.armed.estimators import Estimation, MeanName
+from fedbandits.algorithms.armed.agents import IndexAgents, best_shown
+from fedbandits.algorithms.armed.estimators import EmpiricalMean, Estimation, MeanName
 from fedbandits.algorithms.armed.theory import lower_bound, upper_bound
 from fedbandits.contract.algorithm import Bounds
-from fedbandits.contract.arrays import FloatArray
+from fedbandits.contract.arrays import BoolArray, FloatArray, IntArray
 from fedbandits.contract.catalogue import About
 from fedbandits.contract.parameters import parameters
 from fedbandits.contract.problem import Problem
@@ -36,9 +36,9 @@ class UCB1(Estimation):
         environment="bernoulli",
     )
 
-    def agents(self, problem: Problem, n: int, rng: Streams) -> IndexAgents:
+    def agents(self, problem: Problem, n: int, rng: Streams) -> LonelyIndexAgents:
         """n agents on their own."""
-        return IndexAgents(self, problem, n)
+        return LonelyIndexAgents(self, problem, n)
 
     def server(self, problem: Problem, n: int, rng: Streams) -> None:
         """Nobody to talk to."""
@@ -70,3 +70,30 @@ class RobustUCB(UCB1):
         source="Bubeck, Cesa-Bianchi & Lugosi, IEEE Transactions on Information Theory 2013",
         environment="stable",
     )
+
+
+class LonelyIndexAgents(IndexAgents):
+    """Index agents who hear of nobody, so that they can do with some of the arms, and tell what they compare."""
+
+    def drop_arm(self, place: int) -> None:
+        """See `ArmedAgents`; sums alone can be dropped."""
+        if not isinstance(self.known, EmpiricalMean):
+            super().drop_arm(place)
+            return
+        self.known.sums[:, place] = 0.0
+        self.known.counts[:, place] = 0
+
+    def _pick_among(self, who: IntArray, shown: BoolArray) -> IntArray:
+        turns = self.turns[who] + 1
+        return np.where(self._due(turns, shown), turns - 1, best_shown(self._indices(who, turns), shown))
+
+    def _scores(self, who: IntArray, shown: BoolArray) -> FloatArray | None:
+        if not isinstance(self.known, EmpiricalMean):  # the others move samples about while they estimate
+            return None
+        turns = self.turns[who] + 1
+        return np.where(self._due(turns, shown)[:, None], np.nan, self._indices(who, turns))
+
+    def _due(self, turns: IntArray, shown: BoolArray) -> BoolArray:
+        """(w,) whose first K turns are not over, the arm whose turn it is being shown: nothing is compared."""
+        place = np.minimum(turns, self._arms) - 1
+        return np.asarray((turns <= self._arms) & shown[np.arange(len(turns)), place])

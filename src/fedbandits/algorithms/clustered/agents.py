@@ -63,7 +63,7 @@ class ClusterAgents(OptimisticAgents):
         if self.met.all():
             return super().choose(who, arms)
         check_arms(who, arms, self._n, self.models.dim)
-        exploring = self.turns[who] < self._explore
+        exploring = self._exploring(who)
         if not exploring.any():
             return super().choose(who, arms)
         check_finite("arms", who, arms)  # before the streams move on
@@ -73,6 +73,24 @@ class ClusterAgents(OptimisticAgents):
         if not exploring.all():
             picks[~exploring] = super().choose(who[~exploring], arms[~exploring])
         return picks
+
+    def scores(self, who: IntArray, arms: FloatArray) -> FloatArray | None:
+        """The index of every arm, of those who no longer explore; see `Population`."""
+        found = super().scores(who, arms)
+        exploring = self._exploring(who)
+        return found if found is None or not exploring.any() else np.where(exploring[:, None], np.nan, found)
+
+    def chances(self, who: IntArray, arms: FloatArray) -> FloatArray | None:
+        """The same for every arm while exploring; see `Population`."""
+        check_arms(who, arms, self._n, self.models.dim)
+        exploring = self._exploring(who)
+        if not exploring.any():
+            return None
+        found = np.full(arms.shape[:2], 1.0 / arms.shape[1])
+        if not exploring.all():
+            left = ~exploring
+            found[left] = np.eye(arms.shape[1])[super().choose(who[left], arms[left])]
+        return found
 
     def learn(self, who: IntArray, arms: FloatArray, picks: IntArray, rewards: FloatArray) -> None:
         """One observation per agent in `who`."""
@@ -104,6 +122,10 @@ class ClusterAgents(OptimisticAgents):
             self.alarm[who] = request.arrays["alarm"]
             return None
         raise WireError(f"clustered agents do not understand {request.kind!r}")
+
+    def _exploring(self, who: IntArray) -> BoolArray:
+        """(w,) who plays a random arm in this turn."""
+        return np.asarray(~self.met.all() & (self.turns[who] < self._explore))
 
 
 class IncrementAgents(ClusterAgents):

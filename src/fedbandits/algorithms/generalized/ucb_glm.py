@@ -133,6 +133,12 @@ class RefittingAgents(Population):
             who, kernels.pick_optimistic(self.models.inverse, self.theta, width, who, kernels.as_lanes(arms))
         )
 
+    def scores(self, who: IntArray, arms: FloatArray) -> FloatArray | None:
+        """The index of every arm; see `Population`."""
+        check_arms(who, arms, *self.theta.shape)
+        width = np.full(len(who), self._alpha)
+        return kernels.scores_optimistic(self.models.inverse, self.theta, width, who, kernels.as_lanes(arms))
+
     def learn(self, who: IntArray, arms: FloatArray, picks: IntArray, rewards: FloatArray) -> None:
         """One observation per agent in `who`, and a refit."""
         check_feedback(who, arms, picks, rewards, *self.theta.shape)

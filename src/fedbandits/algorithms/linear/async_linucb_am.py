@@ -116,10 +116,14 @@ class AsyncLinUCBAMAgents(Population):
 
     def choose(self, who: IntArray, arms: FloatArray) -> IntArray:
         """The arm with the largest sum of both blocks' optimistic indices."""
+        return first_highest(who, self.scores(who, arms))
+
+    def scores(self, who: IntArray, arms: FloatArray) -> FloatArray:
+        """The sum of both blocks' indices of every arm; see `Population`."""
         check_arms(who, arms, self._n, self._dim)
         common = self._indices(self.common, self._widths[0], who, arms[:, :, : self._split])
         local = self._indices(self.local, self._widths[1], who, arms[:, :, self._split :])
-        return first_highest(who, common + local)
+        return common + local
 
     def learn(self, who: IntArray, arms: FloatArray, picks: IntArray, rewards: FloatArray) -> None:
         """One observation per agent in `who`, then alternate between the blocks."""

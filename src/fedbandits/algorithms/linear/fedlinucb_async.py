@@ -107,6 +107,12 @@ class FedLinUCBAgents(Population):
         lanes = kernels.as_lanes(arms)
         return decided(who, kernels.pick_optimistic(self.inverse, self.theta, width, who, lanes))
 
+    def scores(self, who: IntArray, arms: FloatArray) -> FloatArray | None:
+        """The index of every arm; see `Population`."""
+        check_arms(who, arms, *self.theta.shape)
+        width = self._width(self.logdet[who], self.count[who])
+        return kernels.scores_optimistic(self.inverse, self.theta, width, who, kernels.as_lanes(arms))
+
     def learn(self, who: IntArray, arms: FloatArray, picks: IntArray, rewards: FloatArray) -> None:
         """One observation per agent in `who`, put aside until the next call."""
         check_feedback(who, arms, picks, rewards, *self.theta.shape)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, ClassVar
 
+import numpy as np
 from pydantic import Field
 
 from fedbandits.algorithms.linear.parameters import LinearParameters
@@ -14,6 +15,7 @@ from fedbandits.contract.problem import Problem
 from fedbandits.contract.streams import Streams
 from fedbandits.linalg import kernels
 from fedbandits.models.optimistic import OptimisticAgents
+from fedbandits.models.winning import winning_jointly
 
 
 @parameters
@@ -91,3 +93,18 @@ class LinTSAgents(OptimisticAgents):
         normals = self.rng.normal(who, models.dim)
         drawn = kernels.sample_gaussian(models.theta, models.inverse, who, self._nu, normals)
         return kernels.pick_greedy(drawn, kernels.as_lanes(arms))
+
+    def scores(self, who: IntArray, arms: FloatArray) -> FloatArray | None:
+        """None: what is compared is drawn."""
+        return None
+
+    def chances(self, who: IntArray, arms: FloatArray) -> FloatArray | None:
+        """The chance of every arm to be the best under a draw, to two digits (`models.winning`); see `Population`."""
+        models = self.models
+        check_arms(who, arms, len(models), models.dim)
+        check_finite("arms", who, arms)
+        found = np.empty(arms.shape[:2])
+        for row, agent in enumerate(who):
+            factor = self._nu * np.linalg.cholesky(models.inverse[agent])
+            found[row] = winning_jointly(arms[row] @ models.theta[agent], arms[row] @ factor)
+        return found
