@@ -148,6 +148,7 @@ def test_a_file_that_is_not_there(tmp_path: Path) -> None:
 def test_tokens_are_found(tmp_path: Path) -> None:
     file = tmp_path / "token"
     file.write_text(f"  {SECRET}\n")
+    file.chmod(0o600)
     assert find_token(None, {}) is None
     assert find_token(None, {TOKEN_VARIABLE: ""}) is None
     for token in (find_token(file, {}), find_token(None, {TOKEN_VARIABLE: SECRET})):
@@ -165,12 +166,24 @@ def test_tokens_are_found(tmp_path: Path) -> None:
 def test_bad_tokens_are_refused_without_showing_them(tmp_path: Path, secret: str) -> None:
     file = tmp_path / "token"
     file.write_text(secret, encoding="utf-8")
+    file.chmod(0o600)
     for given in ((file, {}), (None, {TOKEN_VARIABLE: secret})):
         with pytest.raises(ConfigError) as raised:
             find_token(*given)
         assert secret not in str(raised.value)
     with pytest.raises(ConfigError, match="cannot be read"):
         find_token(tmp_path / "none", {})
+
+
+def test_a_token_file_that_others_can_read_is_refused_with_the_fix(tmp_path: Path) -> None:
+    file = tmp_path / "token"
+    file.write_text(SECRET)
+    for mode in (0o644, 0o604, 0o602):
+        file.chmod(mode)
+        with pytest.raises(ConfigError, match=f"chmod 600 {file}"):
+            find_token(file, {})
+    file.chmod(0o440)  # for the group of the service, as supervisors hand over secrets
+    assert find_token(file, {}) is not None
 
 
 def test_only_the_token_is_admitted() -> None:

@@ -20,7 +20,6 @@ from pathlib import Path
 
 log = logging.getLogger(__name__)
 _FILE, _DIRECTORY = 0o600, 0o700
-_EVERYBODY = stat.S_IROTH | stat.S_IWOTH
 
 
 def claim(path: str | PathLike[str]) -> None:
@@ -78,18 +77,13 @@ def private_directory(path: Path) -> None:
     path.chmod(_DIRECTORY)
 
 
-def readers(path: Path) -> str | None:
-    """Who else than its owner may read or write a file by its mode; None if nobody, or if modes mean nothing here."""
-    if os.name != "posix":
-        return None
-    mode = path.stat().st_mode
-    if mode & stat.S_IRWXO:
-        return "every user of this machine"
-    return "its group" if mode & stat.S_IRWXG else None
+def open_to_everybody(path: str | PathLike[str]) -> bool:
+    """Whether the mode of a file lets every user of the machine read or write it; False where modes mean nothing."""
+    return os.name == "posix" and bool(os.stat(path).st_mode & (stat.S_IROTH | stat.S_IWOTH))
 
 
 @cache
 def _warn_if_open_to_everybody(path: str) -> None:
     with suppress(OSError):
-        if os.name == "posix" and os.stat(path).st_mode & _EVERYBODY:
+        if open_to_everybody(path):
             log.warning("%s is open to every user of this machine; close it with: chmod 600 %s", path, path)

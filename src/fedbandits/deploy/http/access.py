@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
 
-from fedbandits.contract.catalogue import ConfigError
+from fedbandits.contract.errors import ConfigError
+from fedbandits.deploy.files import open_to_everybody
 
 TOKEN_VARIABLE = "FEDBANDITS_AGENT_TOKEN"
 _SHORTEST = 20
@@ -43,6 +44,8 @@ def find_token(file: Path | None, environment: Mapping[str, str] = os.environ) -
     else:
         where = f"--token-file {file}"
         try:
+            if open_to_everybody(file):
+                raise ConfigError(f"{where}: every user of this machine can read it; close it with: chmod 600 {file}")
             secret = file.read_text(encoding="ascii")
         except (OSError, UnicodeDecodeError) as error:
             reason = error.strerror if isinstance(error, OSError) else "it is not ASCII text"

@@ -44,6 +44,12 @@ class Limits:
     term is lost to rounding, and an agent that has learned from them may be unable to decide ever again."""
     most_requests: _AtLeastOne = 200
     """Requests in work at the same time."""
+    most_connections: _AtLeastOne = 500
+    """Connections at the same time. Beyond it, the one that has waited longest without a request in work is closed."""
+    header_seconds: _Positive = 10.0
+    """How long the headers of a request may take to arrive."""
+    idle_seconds: _AtLeastOne = 5
+    """How long a connection may stay silent between two requests."""
     stop_seconds: Annotated[int, Field(ge=1)] = 20
     """How long requests in work may take to finish once the service was told to stop."""
 

@@ -119,7 +119,7 @@ def refusal(error: AgentError) -> RefusedError:
             return RefusedError(code, str(error))
     for kind, code, message in _OF_SERVICE:
         if isinstance(error, kind):
-            log.error("%s", error)
+            log.error("the agent cannot use its file: %s", error)
             return RefusedError(code, message)
     raise error
 
