@@ -1,25 +1,31 @@
 """Deployment: the agent that a product embeds, the same algorithm that the simulator runs."""
 
-from fedbandits.deploy.agent import Agent
-from fedbandits.deploy.backup import back_up
-from fedbandits.deploy.decision import Decision
-from fedbandits.deploy.errors import (
-    AgentError,
-    CannotForgetError,
-    ClosedError,
-    ConflictError,
-    CorruptError,
-    DiskFullError,
-    ExpiredError,
-    InputError,
-    LetterError,
-    LockedError,
-    ReplayError,
-    SettingsError,
-    StorageError,
-    UnknownDecisionError,
-)
-from fedbandits.deploy.status import Status
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from fedbandits.deploy.agent import Agent
+    from fedbandits.deploy.backup import back_up
+    from fedbandits.deploy.decision import Decision
+    from fedbandits.deploy.errors import (
+        AgentError,
+        CannotForgetError,
+        ClosedError,
+        ConflictError,
+        CorruptError,
+        DiskFullError,
+        ExpiredError,
+        InputError,
+        LetterError,
+        LockedError,
+        ReplayError,
+        SettingsError,
+        StorageError,
+        UnknownDecisionError,
+    )
+    from fedbandits.deploy.status import Status
 
 __all__ = [
     "Agent",
@@ -41,3 +47,17 @@ __all__ = [
     "UnknownDecisionError",
     "back_up",
 ]
+
+_HOMES = {"Agent": "agent", "Decision": "decision", "Status": "status", "back_up": "backup"}
+"""Where names live that are no errors: they are imported when first asked for, so that programs which have no agent (a
+federation's gate) start without all algorithms."""
+
+
+def __getattr__(name: str) -> Any:
+    if name not in __all__:
+        raise AttributeError(f"module 'fedbandits.deploy' has no attribute {name!r}")
+    return getattr(importlib.import_module(f"fedbandits.deploy.{_HOMES.get(name, 'errors')}"), name)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

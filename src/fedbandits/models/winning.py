@@ -10,7 +10,6 @@ from functools import lru_cache
 
 import numpy as np
 from scipy.special import ndtri
-from scipy.stats import qmc
 
 from fedbandits.contract.arrays import FloatArray
 
@@ -34,6 +33,8 @@ def winning_jointly(means: FloatArray, factors: FloatArray) -> FloatArray:
 @lru_cache(maxsize=8)
 def normal_points(dim: int) -> FloatArray:
     """(2048, d) points that fill N(0, I) evenly."""
+    from scipy.stats import qmc  # slow to load, and seldom needed
+
     drawn = qmc.Sobol(dim, scramble=True, rng=np.random.default_rng(0)).random(_POINTS)
     return np.asarray(ndtri(np.clip(drawn, 1e-12, 1 - 1e-12)))
 
