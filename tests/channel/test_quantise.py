@@ -264,3 +264,26 @@ def test_a_server_through_a_stage_is_still_a_conversation():
     request = next(server.converse(np.array([0])))
     assert request.kind == "collect"
     assert not request.arrays
+
+
+@pytest.mark.parametrize("name", ["dislinucb", "async-linucb", "fedlinucb-async", "hetofedbandit-e"])
+def test_what_is_given_back_is_whole_again(name):
+    """Rounded, given back and rounded anew: all that was ever observed is what was heard and what is still here."""
+    algorithm = Through(fb.algorithms.ALGORITHMS[name](), (Quantise(bits=3),))
+    agents = algorithm.agents(PROBLEM, 3, Streams(np.random.SeedSequence(0), 3))
+    kind = "report" if name.startswith("heto") else "collect"
+    rng, total, heard = np.random.default_rng(0), np.zeros(DIM), np.zeros(DIM)
+    for turn in range(40):
+        arms, picks, rewards = rng.standard_normal((3, 5, DIM)), np.zeros(3, np.int64), rng.standard_normal(3)
+        agents.learn(ALL, arms, picks, rewards)
+        total += rewards[1] * arms[1, 0]
+        if turn % 5 == 4:
+            reply = agents.answer(Message(kind, ALL))
+            if turn % 10 == 4:
+                agents.restore(reply, np.full(3, 5.0))
+            else:
+                heard += algorithm.opened(PROBLEM, reply.of(ALL[1:2]), "up").arrays["moment"][0]
+        if agents.ellipsoids() is not None:
+            assert (np.linalg.eigvalsh(agents.ellipsoids()[1]) > 0).all()
+    left = agents.ends.stage0.left.of(reply.kind, "moment")[1]
+    np.testing.assert_allclose(heard + left, total, rtol=1e-9)

@@ -98,7 +98,9 @@ class TestWhatIsRight:
         """Error feedback sends the rest of an increment later, and rounding differs with the order of draws."""
         late = "what was rounded away is sent with the next message"
         check_algorithm(
-            Through(Periodic(), (Quantise(bits=12),)), ENVIRONMENT, excused={"adds": late, "additive": late}
+            Through(Periodic(), (Quantise(bits=12),)),
+            ENVIRONMENT,
+            excused=dict.fromkeys(("adds", "additive", "returned", "never asked"), late),
         )
 
     def test_checks_one_by_one(self):
@@ -334,6 +336,39 @@ def test_increments_that_do_not_add_up():
     found = broken(mutant(Counting))
     assert found.check == "additive"
     assert "moment" in found.found
+
+
+class Losing(Agents):
+    restore = Population.restore
+
+
+def test_what_comes_back_is_not_taken():
+    found = broken(mutant(Losing))
+    assert found.check == "returned"
+    assert "Losing cannot take back 'fresh'" in found.found
+    assert "restore()" in found.mend
+
+
+class Doubling(Agents):
+    """Know what comes back twice: it is new, and it is still among what was settled."""
+
+    def restore(self, sent, observed):
+        self.models.fresh.merge(sent.who, sent.arrays["gram"], sent.arrays["moment"], observed)
+
+
+def test_what_comes_back_is_known_twice():
+    assert broken(mutant(Doubling)).check == "never asked"
+
+
+class Unmoved(Agents):
+    """Count what comes back as new, but not towards the next call."""
+
+    def restore(self, sent, observed):
+        super().restore(sent, np.zeros_like(observed))
+
+
+def test_what_comes_back_does_not_count_towards_the_next_call():
+    assert broken(mutant(Unmoved)).check == "never asked"
 
 
 class Telling(Agents):
@@ -609,6 +644,12 @@ class Collectors(Population):
         kept = np.where(np.arange(longest) < lengths[:, None], self.held[who, :longest], 0.0)
         self.held[who], self.count[who] = 0.0, 0
         return Message("batch", who, {"rewards": kept}, {"m": lengths})
+
+    def restore(self, sent, observed):
+        for agent, rewards, length in zip(sent.who, sent.arrays["rewards"], sent.lengths["m"], strict=True):
+            held = np.concatenate([rewards[:length], self.held[agent, : self.count[agent]]])
+            self.count[agent] = len(held)
+            self.held[agent, : len(held)] = held
 
 
 class Averaging(Server):

@@ -53,11 +53,13 @@ class Population(Stateful):
         """Do what `request` says to its addressees; None where there is nothing to send back."""
         raise WireError(f"{type(self).__name__} do not understand {request.kind!r}")
 
-    def restore(self, sent: Message) -> None:
-        """What the agents handed over in `sent`, an earlier answer of theirs, was not taken in: it is theirs again.
+    def restore(self, sent: Message, observed: FloatArray) -> None:
+        """What the agents handed over in `sent`, their latest such answer, was not taken in: it is theirs again.
 
-        Increments then count as not handed over, and are sent with whatever else is new when the server asks the next
-        time. Agents that hand over increments say how; others have nothing to take back.
+        `observed` (w,) is how many observations each of them had made since the answer before it: counts need not be
+        part of a message. Increments then count as not handed over, and are sent with whatever else is new when the
+        server asks the next time; until then the agents go on as if they had not been asked. Agents that hand over
+        increments say how; others have nothing to take back. Raises `WireError` before anything has changed.
         """
         raise WireError(f"{type(self).__name__} cannot take back {sent.kind!r}")
 

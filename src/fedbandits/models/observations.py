@@ -58,6 +58,10 @@ class Observations(Stateful):
         """The server has been told of everything that `who` have observed so far."""
         self.given[who] = self.count[who]
 
+    def take_back(self, who: IntArray, count: FloatArray) -> None:
+        """The server was not told of the last `count` (w,) observations that were given."""
+        self.given[who] -= count.astype(np.int64)
+
     def since(self, who: IntArray) -> Iterator[tuple[IntArray, FloatArray, FloatArray]]:
         """What `who` have observed beyond what was given, in order and one observation of each agent at a time: those
         who have another one (w,), its arm (w, d), its reward (w,).

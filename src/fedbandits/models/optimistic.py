@@ -22,7 +22,7 @@ from fedbandits.contract.wire import WireError
 from fedbandits.linalg import kernels
 from fedbandits.models.features import Features, Identity
 from fedbandits.models.ridge import RidgeModels
-from fedbandits.models.sharing import COLLECT, FRESH, NEWS, POOL, told
+from fedbandits.models.sharing import COLLECT, FRESH, NEWS, POOL, handed_over, told
 from fedbandits.models.triggers import Trigger
 
 WidthRule = Callable[[FloatArray, FloatArray], FloatArray]
@@ -131,3 +131,9 @@ class OptimisticAgents(Population):
         else:
             raise WireError(f"{type(self).__name__} do not understand {request.kind!r}")
         return None
+
+    def restore(self, sent: Message, observed: FloatArray) -> None:
+        """What was handed over is new again; see `Population`."""
+        if sent.kind != FRESH.kind:
+            super().restore(sent, observed)
+        self.models.unsettle(sent.who, *handed_over(sent, observed))

@@ -15,11 +15,15 @@ from fedbandits.contract.arrays import FloatArray, IntArray
 from fedbandits.contract.state import Stateful
 from fedbandits.linalg import kernels
 from fedbandits.linalg.jit import jit
+from fedbandits.linalg.semidefinite import nearest_semidefinite
 from fedbandits.models.statistics import Statistics
 
 REFRESH_EVERY = 2048
 """Rank-one updates after which an agent's inverse is computed anew from its statistics. Measured drift after
 10^4 updates without any refresh is near 1e-12 for well-conditioned arms; refreshing bounds it for all others."""
+
+_ROUNDING = 1e-12
+"""As which share of the trace negative eigenvalues may come from rounding, where a part was taken out of sums."""
 
 
 class RidgeModels(Stateful):
@@ -88,6 +92,26 @@ class RidgeModels(Stateful):
         self.base.merge(who, *(array[who] for array in self.fresh))
         self.fresh.clear(who)
         self.growth[who] = 0.0
+
+    def unsettle(self, who: IntArray, gram: FloatArray, moment: FloatArray, count: FloatArray) -> None:
+        """Move the given part of `base` back into `fresh`: nothing known changes, but growth is measured from before it
+        was settled.
+
+        If what is taken out of `base` is more than it had in some direction, as statistics may be that were rounded on
+        their way, `base` keeps nothing there.
+        """
+        left = self.base.gram[who] - gram
+        rounding = np.minimum(_ROUNDING * np.trace(self.base.gram[who], axis1=1, axis2=2), self.ridge / 2)
+        kept = nearest_semidefinite(left, rounding)
+        settled = kernels.log_determinants(_own(kept), self.ridge)  # raises before anything is written
+        self.base.gram[who] = kept
+        self.base.moment[who] -= moment
+        self.base.count[who] -= count
+        self.fresh.merge(who, gram, moment, count)
+        mended = (kept != left).any(axis=(1, 2))
+        if mended.any():
+            self._factorise(who[mended])
+        self.growth[who] = np.where(self.fresh.count[who] > 0, self.logdet[who] - settled, 0.0)
 
     def replace(
         self, who: IntArray, gram: FloatArray, moment: FloatArray, count: FloatArray, *, alone: bool = False

@@ -41,6 +41,12 @@ NEWS = Utterance("news", "down", statistics(adds="increment"))
 """What has reached the server but not yet the agent, to be added."""
 
 
+def handed_over(sent: Message, observed: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """The statistics inside `sent`; where counts were not sent, they are those that its senders have `observed`."""
+    arrays = sent.arrays
+    return arrays["gram"], arrays["moment"], arrays.get("count", observed)
+
+
 def told(message: Message) -> tuple[FloatArray, FloatArray, FloatArray]:
     """The statistics inside `message`; counts that were not sent are zero."""
     arrays = message.arrays

@@ -18,7 +18,18 @@ from fedbandits.simulation.arguments import (
 )
 from fedbandits.testing.breach import Breach, BrokenPromiseError
 from fedbandits.testing.environment import keeps_to_the_contract
-from fedbandits.testing.promises import adding, agreeing, believing, calling, declared, drawing, input, repeating
+from fedbandits.testing.promises import (
+    adding,
+    agreeing,
+    believing,
+    calling,
+    choosing,
+    declared,
+    drawing,
+    input,
+    repeating,
+    returning,
+)
 from fedbandits.testing.subject import Subject
 
 
@@ -105,6 +116,12 @@ PROMISES: dict[str, Promise] = {
         "check arguments first, with the functions in contract.arrays",
         input.bad_input,
     ),
+    "choices": Promise(
+        "choose takes the first highest of scores(), draws with the probabilities of chances(), and where it tells none "
+        "follows from what is known; telling changes nothing",
+        "say in scores() what choose() compares, and in chances() how it draws",
+        choosing.told,
+    ),
     "calls": Promise(
         'about.calls says whether the moments of speaking depend on data: "scheduled" follows from turns alone',
         'make the trigger depend on the number of observations alone, or declare calls="data"',
@@ -139,6 +156,16 @@ PROMISES: dict[str, Promise] = {
         "increments of consecutive messages add up to what would have been sent at once",
         'do not declare adds="increment", or send sums over what was observed since the last such message',
         adding.additive,
+    ),
+    "returned": Promise(
+        "increments that were not taken in, and are given back by restore(), are sent when they are asked for again",
+        "say in restore() that what was sent is new again",
+        returning.returned,
+    ),
+    "never asked": Promise(
+        "agents that were given back what they handed over go on as if nobody had asked for it",
+        "undo in restore() what answer() did to the agent",
+        returning.never_asked,
     ),
     "common draws": Promise(
         "rng.common is asked for the same occasions by an agent alone and in a population",

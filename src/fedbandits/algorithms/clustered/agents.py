@@ -12,9 +12,9 @@ from fedbandits.contract.messages import Message
 from fedbandits.contract.problem import Problem
 from fedbandits.contract.streams import Streams
 from fedbandits.contract.wire import Bound, Utterance, WireError, WireField
-from fedbandits.models.limits import none
+from fedbandits.models.limits import growth
 from fedbandits.models.optimistic import OptimisticAgents
-from fedbandits.models.sharing import COLLECT, statistics, told
+from fedbandits.models.sharing import COLLECT, handed_over, statistics, told
 from fedbandits.models.statistics import Statistics
 from fedbandits.models.triggers import urgencies
 
@@ -22,10 +22,12 @@ REPORT = Utterance("report", "down")
 """The server's signal: tell me what you have observed, for the test."""
 ASK_LEVEL = Utterance("level", "down")
 """The server's signal: how far has your trigger come?"""
-_LEVEL = Bound(none, low=0.0)
+_LEVEL = Bound(growth, low=0.0)
 LEVEL = Utterance("level", "up", (WireField("level", bound=_LEVEL),))
 OWN = Utterance("own", "up", (*statistics(adds="increment"), WireField("level", optional=True, bound=_LEVEL)))
-"""An agent's own observations, never what it received."""
+"""An agent's own observations since its last such message, never what it received."""
+SEEN = Utterance("all", "up", statistics(adds="total"))
+"""All own observations so far: for the test alone, without handing them over."""
 SHARE = Utterance("share", "down", (*statistics(adds="increment"), WireField("alarm")))
 """The sum of what the members of a cluster have just handed over, and the trigger level to call at."""
 TOTAL = Utterance("total", "down", (*statistics(adds="total"), WireField("alarm")))
@@ -131,12 +133,20 @@ class ClusterAgents(OptimisticAgents):
 class IncrementAgents(ClusterAgents):
     """Share increments: a service adds what the other members observed since they were last served."""
 
+    def restore(self, sent: Message, observed: FloatArray) -> None:
+        """What was handed over is new again: no service will contain it."""
+        if sent.kind != OWN.kind:
+            raise WireError(f"clustered agents cannot take back {sent.kind!r}")
+        gram, moment, count = handed_over(sent, observed)
+        self.models.unsettle(sent.who, gram, moment, count)
+        self.aside.merge(sent.who, -gram, -moment, -count)
+
     def answer(self, request: Message) -> Message | None:
         """Report for the test, hand over for a service, take in its result."""
         models, who, counted = self.models, request.who, self._counted
         if request.kind == REPORT.kind:
             self.met[who] = True
-            return Message(OWN.kind, who, models.fresh.rows(who, counted=counted))
+            return Message(SEEN.kind, who, models.fresh.rows(who, counted=counted))
         if request.kind == COLLECT.kind:
             reply = Message(OWN.kind, who, models.fresh.rows(who, counted=counted))
             self.aside.merge(who, models.fresh.gram[who], models.fresh.moment[who], models.fresh.count[who])
@@ -154,6 +164,14 @@ class IncrementAgents(ClusterAgents):
 
 class TotalAgents(ClusterAgents):
     """Share clean totals: a service replaces what was received, so a wrong neighbour leaves no trace."""
+
+    def restore(self, sent: Message, observed: FloatArray) -> None:
+        """What was reported is put aside again. Who has reported nothing else has not been met."""
+        if sent.kind != OWN.kind:
+            raise WireError(f"clustered agents cannot take back {sent.kind!r}")
+        who = sent.who
+        self.aside.merge(who, *handed_over(sent, observed))
+        self.met[who] = (self._explore == 0) | (self.turns[who] > self.aside.count[who])
 
     def learn(self, who: IntArray, arms: FloatArray, picks: IntArray, rewards: FloatArray) -> None:
         """One observation per agent in `who`, also put aside until it is reported."""

@@ -60,7 +60,17 @@ class GlobalUpdates(Population):
             raise WireError(f"generalized linear agents do not understand {request.kind!r}")
         return reply
 
+    def restore(self, sent: Message, observed: FloatArray) -> None:
+        """What was handed over is new again, and not yet part of any global update."""
+        if sent.kind != NEW.kind:
+            raise WireError(f"generalized linear agents cannot take back {sent.kind!r}")
+        self._take_back(sent.who, sent.arrays["gram"], sent.arrays["count"])
+        self.data.take_back(sent.who, sent.arrays["count"])
+
     def _hand_over(self, who: IntArray) -> dict[str, FloatArray]:
+        raise NotImplementedError
+
+    def _take_back(self, who: IntArray, gram: FloatArray, count: FloatArray) -> None:
         raise NotImplementedError
 
     def _take_in(self, who: IntArray, gram: FloatArray, theta: FloatArray, count: FloatArray) -> None:
@@ -140,6 +150,10 @@ class NewtonAgents(GlobalUpdates, OptimisticAgents):
         self.models.settle(who)
         return new
 
+    def _take_back(self, who: IntArray, gram: FloatArray, count: FloatArray) -> None:
+        # predictions are never handed over: whether their sum counts as settled makes no difference
+        self.models.unsettle(who, gram, np.zeros((len(who), self.models.dim)), count)
+
     def _take_in(self, who: IntArray, gram: FloatArray, theta: FloatArray, count: FloatArray) -> None:
         s = self._s
         # what is told to everybody arrives as one row shown to all
@@ -216,6 +230,9 @@ class CentredAgents(GlobalUpdates):
         new = {"gram": self.fresh.gram[who], "count": self.fresh.count[who]}
         self.fresh.clear(who)
         return new
+
+    def _take_back(self, who: IntArray, gram: FloatArray, count: FloatArray) -> None:
+        self.fresh.merge(who, gram, np.zeros((len(who), gram.shape[1])), count)
 
     def _take_in(self, who: IntArray, gram: FloatArray, theta: FloatArray, count: FloatArray) -> None:
         self.inverse[who] = solve(gram, theta, self._ridge)[0]

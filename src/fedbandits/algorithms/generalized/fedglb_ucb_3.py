@@ -170,6 +170,15 @@ class OnlineNewtonAgents(OptimisticAgents):
             self._step(late, x, rewards)
         return None
 
+    def restore(self, sent: Message, observed: FloatArray) -> None:
+        """The epoch goes on; its gradient is computed when it is asked for."""
+        if sent.kind != EPOCH.kind:
+            raise WireError(f"online Newton agents cannot take back {sent.kind!r}")
+        who = sent.who
+        # predictions are never handed over: whether their sum counts as settled makes no difference
+        self.models.unsettle(who, sent.arrays["gram"], np.zeros((len(who), self.models.dim)), observed)
+        self.data.take_back(who, observed)
+
 
 class OnlineNewtonServer(Server):
     """The common state, all with a leading axis of 1."""

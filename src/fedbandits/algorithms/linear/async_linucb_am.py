@@ -10,7 +10,7 @@ from pydantic import Field
 from fedbandits.algorithms.linear.async_linucb import AsyncParameters, AsyncServer
 from fedbandits.contract.arrays import BoolArray, FloatArray, IntArray, check_arms, check_feedback, first_highest
 from fedbandits.contract.catalogue import About, ConfigError
-from fedbandits.contract.facts import Shared
+from fedbandits.contract.facts import Norms, Shared
 from fedbandits.contract.messages import Message
 from fedbandits.contract.parameters import parameters
 from fedbandits.contract.population import Population
@@ -18,16 +18,20 @@ from fedbandits.contract.problem import Problem
 from fedbandits.contract.streams import Streams
 from fedbandits.contract.wire import Bound, Utterance, WireError, WireField, matrix, vector
 from fedbandits.linalg import kernels
-from fedbandits.models.limits import arm_square
+from fedbandits.models.limits import STRAYED, arm_square, residual
 from fedbandits.models.optimistic import WidthRule
 from fedbandits.models.ridge import RidgeModels
-from fedbandits.models.sharing import COLLECT, counting, told
+from fedbandits.models.sharing import COLLECT, counting, handed_over, told
 
 
 def _shared() -> tuple[WireField, ...]:
     """Statistics of the shared block; its moment has what the local block explains taken out of it."""
     gram = matrix("gram", "g", adds="increment", bound=Bound(arm_square))
-    return gram, vector("moment", "g", adds="increment"), counting(adds="increment")
+    bound = Bound(residual, within="gram")
+    return gram, vector("moment", "g", adds="increment", bound=bound), counting(adds="increment")
+
+
+_FRESH = Utterance("fresh", "up", _shared())
 
 
 @parameters
@@ -42,7 +46,7 @@ class AsyncLinUCBAM(AsyncParameters):
 
     `alternations` times; b_g holds what was uploaded and received. The index of an arm adds both blocks' estimates and
     both widths. Triggers and server are AsyncLinUCB's on the shared block; only that block's statistics travel, with
-    theta_l,i as it was at the upload.
+    theta_l,i as it was at the upload, cut down to 100 times S where alternating has led it further astray.
 
     Guarantee: that of AsyncLinUCB for the shared block plus n independent learners for the local ones is what the
     publication aims at; since residuals use estimates of the other block, the ellipsoids are not proved to hold.
@@ -59,7 +63,7 @@ class AsyncLinUCBAM(AsyncParameters):
         talks="as async-linucb, by the shared block's determinant",
         says=(
             COLLECT,
-            Utterance("fresh", "up", _shared()),
+            _FRESH,
             Utterance("news", "down", _shared()),
         ),
         guarantee="none proved for the shipped variant",
@@ -108,6 +112,7 @@ class AsyncLinUCBAMAgents(Population):
         self._dim = problem.dim
         self._split = split
         self._trigger = parameters.upload
+        self._reach = STRAYED * problem.get(Norms, Norms()).parameter
         self._widths = [parameters.widths(problem, split), parameters.widths(problem, problem.dim - split)]
         self.common = RidgeModels(n, split, parameters.ridge)
         self.local = RidgeModels(n, problem.dim - split, parameters.ridge)
@@ -149,8 +154,8 @@ class AsyncLinUCBAMAgents(Population):
         """Hand over the shared block's news, or take in others'."""
         who, common = request.who, self.common
         if request.kind == COLLECT.kind:
-            common.fresh.moment[who] -= self._explained(who)
-            reply = Message("fresh", who, common.fresh.rows(who, counted=self._counted))
+            common.fresh.moment[who] -= self._explained(who, self._within_reach(self.local.theta[who]))
+            reply = Message(_FRESH.kind, who, common.fresh.rows(who, counted=self._counted))
             common.settle(who)
             self.crossed[who] = 0.0
             return reply
@@ -161,15 +166,29 @@ class AsyncLinUCBAMAgents(Population):
         self._alternate(who, estimate)
         return None
 
+    def restore(self, sent: Message, observed: FloatArray) -> None:
+        """The shared block's news are new again, with theta_l as it was when they were sent."""
+        if sent.kind != _FRESH.kind:
+            super().restore(sent, observed)
+        self.common.unsettle(sent.who, *handed_over(sent, observed))
+
     def _indices(self, models: RidgeModels, rule: WidthRule, who: IntArray, arms: FloatArray) -> FloatArray:
         count = models.base.count[who] + models.fresh.count[who]
         width = rule(models.logdet[who], count)
         lanes = kernels.as_lanes(arms)
         return kernels.scores_optimistic(models.inverse, models.theta, width, who, lanes)
 
-    def _explained(self, who: IntArray) -> FloatArray:
-        """(w, g) what the local block explains of the shared block's fresh moment."""
-        return np.asarray(np.einsum("wgl,wl->wg", self.crossed[who], self.local.theta[who]))
+    def _explained(self, who: IntArray, local: FloatArray) -> FloatArray:
+        """(w, g) what the `local` block (w, l) explains of the shared block's fresh moment."""
+        return np.asarray(np.einsum("wgl,wl->wg", self.crossed[who], local))
+
+    def _within_reach(self, local: FloatArray) -> FloatArray:
+        """`local` (w, l), cut down where alternating has led it astray: others are told no more than `residual`."""
+        norms = np.linalg.norm(local, axis=1)
+        strayed = norms > self._reach
+        if not strayed.any():
+            return local
+        return np.where(strayed[:, None], local * (self._reach / np.where(strayed, norms, 1.0))[:, None], local)
 
     def _alternate(self, who: IntArray, estimate: FloatArray) -> None:
         """Alternate from the last `estimate` (w, g) of the shared block, not from its own regression on all of y."""
@@ -180,5 +199,5 @@ class AsyncLinUCBAMAgents(Population):
             left = local.fresh.moment[who] - np.einsum("wgl,wg->wl", crossed_all, common.theta[who])
             local.theta[who] = np.einsum("wij,wj->wi", local.inverse[who], left)
             known = common.base.moment[who] + common.fresh.moment[who]
-            left = known - self._explained(who)
+            left = known - self._explained(who, local.theta[who])
             common.theta[who] = np.einsum("wij,wj->wi", common.inverse[who], left)

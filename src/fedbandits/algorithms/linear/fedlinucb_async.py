@@ -19,7 +19,7 @@ from fedbandits.contract.streams import Streams
 from fedbandits.contract.wire import WireError
 from fedbandits.linalg import kernels
 from fedbandits.models.ridge import solve
-from fedbandits.models.sharing import COLLECT, FRESH, POOL, POOLED_FRESH, told
+from fedbandits.models.sharing import COLLECT, FRESH, POOL, POOLED_FRESH, handed_over, told
 from fedbandits.models.statistics import Statistics
 from fedbandits.models.triggers import Trigger, grown
 
@@ -154,3 +154,9 @@ class FedLinUCBAgents(Population):
         ahead = solve(gram, moment, ridge)
         self.ahead_inverse[who], self.ahead_theta[who], self.ahead_logdet[who] = ahead
         return None
+
+    def restore(self, sent: Message, observed: FloatArray) -> None:
+        """What was handed over is fresh again; `ahead` has included it all the time."""
+        if sent.kind != FRESH.kind:
+            super().restore(sent, observed)
+        self.fresh.merge(sent.who, *handed_over(sent, observed))
