@@ -39,6 +39,7 @@ from fedbandits.deploy import (
     SettingsError,
     StorageError,
 )
+from fedbandits.deploy.digests import digest
 from fedbandits.deploy.rehearsal import rehearse
 from fedbandits.deploy.settings import Settings
 
@@ -568,13 +569,10 @@ def test_a_record_that_cannot_be_done_again(tmp_path):
     decision = agent.decide(arms_of(1))
     agent._journal.close()
     with sqlite3.connect(path) as database:
-        from fedbandits.deploy.journal import _decision_digest
-
-        at, tag = database.execute("SELECT at, tag FROM decisions").fetchone()
         other = (decision.index + 1) % len(arms_of(1))
-        digest = _decision_digest(1, at, tag, other, arms_of(1).tobytes())
-        database.execute("UPDATE decisions SET pick = ?", (other,))
-        database.execute("UPDATE shown SET digest = ?", (digest,))
+        row = list(database.execute("SELECT * FROM decisions").fetchone())
+        row[3] = other
+        database.execute("UPDATE decisions SET pick = ?, digest = ?", (other, digest(*row[:-1])))
     database.close()
     with pytest.raises(ReplayError, match="doing entry 1 again gives another result"):
         opened(path)

@@ -29,6 +29,7 @@ from fedbandits.deploy.flower.book import Book
 from fedbandits.deploy.flower.coordinator import Coordinator
 from fedbandits.deploy.flower.desk import Desk, fingerprint
 from fedbandits.deploy.former_settings import translated_settings
+from fedbandits.deploy.journal_format import AGENT
 from fedbandits.deploy.known_facts import read_facts
 from fedbandits.deploy.settings import Settings, stored
 from fedbandits.facts import Contamination, Link, Moment, Noise, Norms, Range, Shared
@@ -142,14 +143,13 @@ def assert_same_message(found: bytes | None, expected: str | None) -> None:
             np.testing.assert_allclose(arrays[name], held[name], rtol=1e-9, atol=1e-12)
 
 
-def test_the_file_stays_one_that_0_1_0_could_read(left):
+def test_the_file_gets_the_newest_format_and_keeps_its_description(left):
     with sqlite3.connect(left.path) as db:
         before = db.execute("SELECT text FROM settings").fetchall()
     left.open().close()
     with sqlite3.connect(left.path) as db:
-        assert db.execute("PRAGMA user_version").fetchone() == (1,)
+        assert db.execute("PRAGMA user_version").fetchone() == (AGENT.newest,)
         assert db.execute("SELECT text FROM settings").fetchall() == before
-        assert db.execute("SELECT count(*) FROM sqlite_master WHERE name = 'nonces'").fetchone() == (0,)
     db.close()
 
 
@@ -182,7 +182,7 @@ def test_the_key_is_saved_at_once(left_private):
     left = left_private
     agent = left.open()  # and never closed
     with sqlite3.connect(left.path) as db:
-        assert db.execute("PRAGMA user_version").fetchone() == (2,)
+        assert db.execute("PRAGMA user_version").fetchone() == (AGENT.newest,)
         ((entry, state),) = db.execute("SELECT entry, state FROM snapshots").fetchall()
         assert db.execute("SELECT count(*) FROM nonces").fetchone() == (0,)
         assert db.execute("SELECT count(*) FROM shown").fetchone() == (left.expected["status"]["awaiting"],)

@@ -14,9 +14,10 @@ from fedbandits.contract.messages import Message
 from fedbandits.contract.state import from_bytes, to_bytes
 from fedbandits.contract.streams import Secret
 from fedbandits.contract.wire import Wire
+from fedbandits.deploy.entries import Answered, ChosenBy, Decided, Event, Rewarded, Snapshot
 from fedbandits.deploy.errors import AgentError, InputError, LetterError, ReplayError
+from fedbandits.deploy.exploring import Considered
 from fedbandits.deploy.inputs import FLOATS
-from fedbandits.deploy.journal import Answered, Decided, Event, Rewarded, Snapshot
 from fedbandits.deploy.parts import names_within, parts_of
 from fedbandits.deploy.population import ALONE, population_with_secret
 from fedbandits.deploy.secret import fresh_nonce
@@ -78,6 +79,14 @@ class Replica:
 
     # going on
 
+    def consider(self, shown: FloatArray) -> Considered:
+        """What the agent thinks of arms (K, d), of which it is about to choose one; changes nothing."""
+        try:
+            scores, chances = (tell(ALONE, shown[None]) for tell in (self.population.scores, self.population.chances))
+        except ValueError as error:
+            raise InputError(str(error)) from error
+        return Considered(None if scores is None else scores[0], None if chances is None else chances[0])
+
     def decide(self, shown: FloatArray, nonce: bytes | None = None) -> int:
         """Choose among arms (K, d)."""
         self._enter(nonce)
@@ -90,6 +99,12 @@ class Replica:
         self.counts.entry += 1
         self.counts.decisions += 1
         return pick
+
+    def note(self, nonce: bytes | None = None) -> None:
+        """A decision that somebody else has taken."""
+        self._enter(nonce)
+        self.counts.entry += 1
+        self.counts.decisions += 1
 
     def learn(self, decided: Decided, reward: float, nonce: bytes | None = None) -> None:
         """Take in the reward of a decision."""
@@ -179,8 +194,12 @@ class Replica:
 
     def _repeat(self, event: Event, nonce: bytes | None) -> bool:
         match event:
+            case Decided(chosen_by=ChosenBy.OTHERS):
+                self.note(nonce)
+                return True
             case Decided():
-                return self.decide(self._shown(event), nonce) == event.pick
+                own = self.decide(self._shown(event), nonce)
+                return event.chosen_by is ChosenBy.CHANCE or own == event.pick
             case Answered():
                 return self.answer(self.read(event.request), event.at, nonce) == event.reply
             case Rewarded():

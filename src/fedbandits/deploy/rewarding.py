@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from fedbandits.deploy.decision import parsed
+from fedbandits.deploy.entries import Decided
 from fedbandits.deploy.errors import AgentError, ConflictError, ExpiredError, StorageError, UnknownDecisionError
 from fedbandits.deploy.inputs import reward_value
-from fedbandits.deploy.journal import Decided, Journal
+from fedbandits.deploy.journal import Journal
 from fedbandits.deploy.replica import Replica
 from fedbandits.deploy.settings import Settings
 

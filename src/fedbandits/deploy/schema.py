@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from os import PathLike
 
-from fedbandits.deploy.errors import SettingsError
+from fedbandits.deploy.errors import CorruptError, SettingsError
 
 Step = Callable[[sqlite3.Connection], None]
 """Changes the tables of one format into those of the next, within the transaction that is under way."""
@@ -64,8 +64,11 @@ class Schema:
         whatever happens before, it is what it was.
         """
         found = self.format_of(db, path)
-        for version in range(found, self.newest):
-            self.steps[version](db)
+        try:
+            for version in range(found, self.newest):
+                self.steps[version](db)
+        except CorruptError as error:
+            raise CorruptError(f"{path}: {error}") from error
         if found < self.newest:
             db.execute(f"PRAGMA application_id = {self.mark}")
             db.execute(f"PRAGMA user_version = {self.newest}")

@@ -58,7 +58,7 @@ class Transactions:
 
     def save(self, replica: Replica) -> None:
         """Save the state whole; while `writing`."""
-        self._journal.keep(replica.snapshot(), self._expired_before())
+        self._journal.keep(replica.snapshot(), self._expired_before(), keep_shown=self._settings.keep_shown)
         if replica.draws_secretly:
             self._journal.drop_nonces()
         self._snapshot_at = replica.counts.entry
@@ -140,5 +140,5 @@ class Transactions:
         with self.writing() as replica:
             if replica.unsealed:
                 own = replica.sealed()
-                self._journal.seal(own.snapshot(), self._expired_before())
+                self._journal.keep(own.snapshot(), self._expired_before(), anew=True)
                 self._replica = None  # it is read from the file, as everybody else reads it
