@@ -6,12 +6,15 @@ from collections.abc import Mapping
 from typing import Any, cast
 
 from fedbandits.channel.quantise import Quantise
+from fedbandits.channel.robust import Robust
 from fedbandits.channel.stage import End, Stage
 from fedbandits.channel.through import Through, through
 from fedbandits.contract.catalogue import ConfigError, Registry, build, hint
 from fedbandits.contract.specs import parse
 
-STAGES: Registry[Stage] = Registry("stage", "fedbandits.stages", (Quantise,), needs=("declares", "poses", "ends"))
+STAGES: Registry[Stage] = Registry(
+    "stage", "fedbandits.stages", (Quantise, Robust), needs=("declares", "poses", "ends")
+)
 
 
 def stages_of(given: Any, option: str = "through") -> tuple[Stage, ...]:
@@ -41,4 +44,4 @@ def _stage(given: Any, option: str) -> Stage:
     return cast(Stage, given)
 
 
-__all__ = ["STAGES", "End", "Quantise", "Stage", "Through", "stages_of", "through"]
+__all__ = ["STAGES", "End", "Quantise", "Robust", "Stage", "Through", "stages_of", "through"]

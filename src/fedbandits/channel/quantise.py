@@ -9,6 +9,7 @@ from typing import Annotated, ClassVar
 import numpy as np
 from pydantic import Field
 
+from fedbandits.channel.field_arrays import FieldArrays
 from fedbandits.channel.stage import End
 from fedbandits.contract.arrays import Array, FloatArray, IntArray
 from fedbandits.contract.catalogue import About, AboutStage
@@ -17,9 +18,9 @@ from fedbandits.contract.facts import Distortion
 from fedbandits.contract.messages import Message
 from fedbandits.contract.parameters import parameters
 from fedbandits.contract.problem import Problem
-from fedbandits.contract.state import Stateful
 from fedbandits.contract.streams import Streams
 from fedbandits.contract.wire import Direction, DType, Free, Ragged, Utterance, WireField
+from fedbandits.linalg.semidefinite import nearest_semidefinite
 
 _SCALE = ".scale"
 
@@ -124,7 +125,7 @@ class _Rounding(End):
         }
         self._away = away
         self.rng = rng
-        self.left = _Left(
+        self.left = FieldArrays(
             {
                 f"{utterance.kind}-{item.name}": (
                     n,
@@ -204,39 +205,7 @@ class _Rounding(End):
         return self.rng.uniform(np.zeros(1, dtype=np.int64), len(who) * size).reshape(len(who), size)
 
 
-class _Left(Stateful):
-    """What was rounded away, one array by agent for each field of each kind of message."""
-
-    def __init__(self, shapes: Mapping[str, tuple[int, ...]]) -> None:
-        self._arrays_by_name = {name: np.zeros(shape) for name, shape in shapes.items()}
-        for name, array in self._arrays_by_name.items():
-            setattr(self, name, array)
-
-    @property
-    def keeps(self) -> tuple[str, ...]:  # type: ignore[override]
-        """All of them."""
-        return tuple(self._arrays_by_name)
-
-    def of(self, kind: str, field: str) -> FloatArray | None:
-        """That of a field; None for one that is no increment."""
-        return self._arrays_by_name.get(f"{kind}-{field}")
-
-
 def _read(item: WireField, whole: Array, scale: FloatArray) -> FloatArray:
     """(w, ...) what a receiver makes of whole numbers (w, ...) and scales (w,)."""
     value = whole.astype(np.float64) * scale.reshape(-1, *[1] * (whole.ndim - 1))
-    return _semidefinite(value) if item.semidefinite else value
-
-
-def _semidefinite(square: FloatArray) -> FloatArray:
-    """(w, d, d) the nearest positive semidefinite matrix to each: negative eigenvalues become zero."""
-    if not np.isfinite(square).all():
-        return square  # for others to complain about
-    values, vectors = np.linalg.eigh(square)
-    wrong = np.flatnonzero(values[:, 0] < 0)
-    if len(wrong):
-        kept = vectors[wrong]
-        mended = (kept * np.maximum(values[wrong], 0.0)[:, None, :]) @ np.swapaxes(kept, 1, 2)
-        square = square.copy()
-        square[wrong] = (mended + np.swapaxes(mended, 1, 2)) / 2
-    return square
+    return nearest_semidefinite(value) if item.semidefinite else value

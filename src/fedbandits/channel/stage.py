@@ -23,7 +23,8 @@ from fedbandits.contract.wire import Direction, Utterance
 class End(Stateful):
     """One end of a stage. What it remembers is named by `keeps`, rows by agent, and saved with its side.
 
-    `outgoing` and `incoming` may not depend on which other agents a message holds, to the last bit.
+    At the agents' side `outgoing` and `incoming` may not depend on which other agents a message holds, to the last bit.
+    A server's end sees what all of them say, and may make of one row what others tell it (`AboutStage.rows`).
     """
 
     @abstractmethod

@@ -11,16 +11,17 @@ import numpy as np
 
 from fedbandits.channel.stage import End, Stage
 from fedbandits.contract.algorithm import Algorithm, sizes_of
-from fedbandits.contract.arrays import BoolArray, FloatArray, IntArray, State
+from fedbandits.contract.arrays import FloatArray, IntArray, State
 from fedbandits.contract.catalogue import About
 from fedbandits.contract.description import describe
 from fedbandits.contract.errors import ConfigError
 from fedbandits.contract.messages import Conversation, Message
-from fedbandits.contract.population import Ellipsoids, Population
+from fedbandits.contract.population import Population
 from fedbandits.contract.problem import Problem
 from fedbandits.contract.server import Server
 from fedbandits.contract.streams import Streams
 from fedbandits.contract.wire import Direction
+from fedbandits.contract.wrapping import Wrapping
 
 
 @dataclass(frozen=True)
@@ -39,6 +40,11 @@ class Through:
     def __post_init__(self) -> None:
         if not self.stages:
             raise ConfigError("through: no stage is given; leave it out, or name one, as in quantise:bits=8")
+        needing, hiding = ([stage.about.name for stage in self.stages if stage.about.rows == rows] for rows in _AT_ODDS)
+        if needing and hiding:
+            raise ConfigError(
+                f"through: {needing[0]} looks at what each agent sends, and {hiding[0]} hides that; leave one out"
+            )
         self.about  # noqa: B018  refuses stages that cannot serve the algorithm
 
     @cached_property
@@ -89,6 +95,7 @@ class Through:
         ]
 
 
+_AT_ODDS = ("needs", "hides")
 _NOBODY = Streams(np.random.SeedSequence(0), 1)
 
 
@@ -139,27 +146,14 @@ class Ends(End):
             end.reached(who)
 
 
-class StagedAgents(Population):
-    """`inner` agents whose messages go through `ends`."""
+class StagedAgents(Wrapping):
+    """`inner` agents whose messages go through `ends`. What a stage makes of a message costs no privacy beyond it."""
 
     keeps: ClassVar[tuple[str, ...]] = ("inner", "ends")
 
     def __init__(self, inner: Population, ends: Ends) -> None:
-        super().__init__(len(inner))
-        self.inner = inner
+        super().__init__(inner)
         self.ends = ends
-
-    def choose(self, who: IntArray, arms: FloatArray) -> IntArray:
-        """As the inner agents do."""
-        return self.inner.choose(who, arms)
-
-    def learn(self, who: IntArray, arms: FloatArray, picks: IntArray, rewards: FloatArray) -> None:
-        """As the inner agents do."""
-        self.inner.learn(who, arms, picks, rewards)
-
-    def calling(self) -> BoolArray:
-        """As the inner agents do."""
-        return self.inner.calling()
 
     def answer(self, request: Message) -> Message | None:
         """What the inner agents answer, through the stages."""
@@ -170,38 +164,9 @@ class StagedAgents(Population):
         self.ends.reached(sent.who)
         return sent
 
-    def restore(self, sent: Message) -> None:
+    def restore(self, sent: Message, observed: FloatArray) -> None:
         """The inner agents take back what the server would have heard."""
-        self.inner.restore(self.ends.returned(sent))
-
-    def scores(self, who: IntArray, arms: FloatArray) -> FloatArray | None:
-        """As the inner agents tell."""
-        return self.inner.scores(who, arms)
-
-    def chances(self, who: IntArray, arms: FloatArray) -> FloatArray | None:
-        """As the inner agents tell."""
-        return self.inner.chances(who, arms)
-
-    def urgency(self) -> FloatArray | None:
-        """As the inner agents tell."""
-        return self.inner.urgency()
-
-    def ellipsoids(self) -> Ellipsoids | None:
-        """As the inner agents tell."""
-        return self.inner.ellipsoids()
-
-    @property
-    def delta(self) -> float:
-        """As the inner agents tell."""
-        return self.inner.delta
-
-    def spent(self) -> FloatArray | None:
-        """As the inner agents tell: what a stage makes of a message costs nothing beyond the message."""
-        return self.inner.spent()
-
-    def portrait(self) -> State:
-        """As the inner agents show."""
-        return self.inner.portrait()
+        self.inner.restore(self.ends.returned(sent), observed)
 
 
 class StagedServer(Server):

@@ -72,6 +72,11 @@ class AboutEnvironment:
     source: str
 
 
+Rows = Literal["keeps", "needs", "hides"]
+"""What a stage does with single agents' messages: it lets them through, looks at each of them, or makes them
+meaningless but for their sum over agents, as masks do."""
+
+
 @dataclass(frozen=True, slots=True)
 class AboutStage:
     """A catalogue entry."""
@@ -79,6 +84,8 @@ class AboutStage:
     name: str
     summary: str
     source: str
+    rows: Rows = "keeps"
+    """One that needs rows cannot be combined with one that hides them."""
 
 
 class Registry(Mapping[str, type[T]], Generic[T]):
