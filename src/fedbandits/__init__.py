@@ -15,10 +15,12 @@ if TYPE_CHECKING:
     from fedbandits.simulation.loop import Simulation, simulate
     from fedbandits.simulation.trace import Trace
     from fedbandits.studies.compare import compare, comparison
+    from fedbandits.transport.attack import Attack
 
 __version__ = "0.1.0"
 
 __all__ = [
+    "Attack",
     "ConfigError",
     "Message",
     "Problem",
@@ -40,6 +42,7 @@ __all__ = [
 ]
 
 _HOMES = {
+    "Attack": "transport.attack",
     "ConfigError": "contract.catalogue",
     "Message": "contract.messages",
     "Problem": "contract.problem",

@@ -38,6 +38,14 @@ def command(
             show_default=False,
         ),
     ] = None,
+    attack: Annotated[
+        str | None,
+        typer.Option(
+            "--attack",
+            help="Who lies to the server: flip, shift, inflate, collude or adaptive, with :share=0.2,...",
+            show_default=False,
+        ),
+    ] = None,
     horizon: Annotated[int, typer.Option("--horizon", "-T", help="Steps of each run.")] = 1000,
     seeds: Annotated[int, typer.Option("--seeds", "-s", help="How many seeds: 0, 1, ...")] = 5,
     jobs: Jobs = None,
@@ -51,12 +59,22 @@ def command(
     from fedbandits.contract.catalogue import ConfigError
     from fedbandits.simulation.arguments import algorithms_of, environment_of, network_of
     from fedbandits.studies.compare import comparison
+    from fedbandits.transport.attack import attack_of
 
     chosen, world, place = algorithms_of(algorithms, "-a"), environment_of(environment, "-e"), network_of(network, "-n")
     if horizon < 1:
         raise ConfigError(f"--horizon: must be at least 1 (got {horizon})")
     with watched(out) as bars:
         results = comparison(
-            chosen, world, horizon, seeds, all_cores(jobs), network=place, engine=engine, out=out, progress=bars
+            chosen,
+            world,
+            horizon,
+            seeds,
+            all_cores(jobs),
+            network=place,
+            attack=attack_of(attack, "--attack"),
+            engine=engine,
+            out=out,
+            progress=bars,
         )
     present(results, out, as_json=as_json)

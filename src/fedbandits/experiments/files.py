@@ -3,6 +3,8 @@
     title, source, description        what it is, which publication's figure or table it repeats
     [environment]                     name = "linear", and its parameters
     [network]                         optional, for agents without a server: name = "ring", and its parameters
+    [attack]                          optional, agents that lie to their server: name = "inflate", share, strength,
+                                      lies; see `fedbandits.Attack`
     [run]                             horizon, seeds (how many), points (steps kept of each run), coverage (whether
                                       confidence ellipsoids are checked), theory (whether bounds are evaluated)
     [algorithms.LABEL]                name = "dislinucb", and its parameters; through = ["quantise:bits=8"] for stages
@@ -10,16 +12,17 @@
                                       environments, networks and stages)
     [sweep]                           optional: "environment.clients" = [1, 2, 4], "run.horizon" = [...],
                                       "algorithms.LABEL.threshold" = [...], "network.ttl" = [...],
-                                      "network.name" = ["ring", "star"]; all combinations are run
+                                      "network.name" = ["ring", "star"], "attack.share" = [...], "attack.name" =
+                                      [...]; all combinations are run
     [[points]]                        instead of [sweep], for combinations of your own: each a table of the same
                                       paths, such as { "environment.clients" = 4, "environment.dim" = 2 }
     [[claims]]                        kind, text, and what that kind needs; see `claims`
     [[published]]                     of, metric, at, value, where: figures to be shown beside ours; see `published`
 
 A sweep over a parameter of one algorithm concerns that algorithm only. The column of a sweep is called like the
-parameter; that of "network.name" is called "network"; and a parameter with the name of something measured, such as
-epsilon, has the column NAME_given. Under a sweep over "network.name" only parameters that all those networks
-have can be given.
+parameter; those of "network.name" and "attack.name" are called "network" and "attack"; and a parameter with the name of
+something measured, such as epsilon, has the column NAME_given. Under a sweep over "network.name" only parameters that
+all those networks have can be given.
 """
 
 from __future__ import annotations
@@ -48,6 +51,7 @@ from fedbandits.graphs.network import Network
 from fedbandits.graphs.topologies import NETWORKS
 from fedbandits.simulation.options import RunOptions
 from fedbandits.studies.study import Case
+from fedbandits.transport.attack import Attack, attack_named
 
 
 class Part(BaseModel):
@@ -63,8 +67,8 @@ class Part(BaseModel):
         return dict(self.model_extra or {})
 
 
-class NetworkPart(Part):
-    """A network; the name may be left out where the sweep goes over names."""
+class SweptPart(Part):
+    """A network or an attack; the name may be left out where the sweep goes over names."""
 
     name: str = ""
 
@@ -110,7 +114,8 @@ class Experiment(BaseModel):
     source: str
     description: str = ""
     environment: Part
-    network: NetworkPart | None = None
+    network: SweptPart | None = None
+    attack: SweptPart | None = None
     run: RunSettings
     algorithms: Annotated[dict[str, Part], Field(min_length=1)]
     sweep: Sweep = {}
@@ -229,14 +234,14 @@ class Experiment(BaseModel):
     def _check_axis(self, path: str) -> None:
         parts = path.split(".")
         legal = (
-            path in ("run.horizon", NETWORK_NAME)
-            or (parts[0] in ("environment", "network") and len(parts) == 2 and parts[-1] != "name")
+            path in ("run.horizon", NETWORK_NAME, ATTACK_NAME)
+            or (parts[0] in ("environment", "network", "attack") and len(parts) == 2 and parts[-1] != "name")
             or (parts[0] == "algorithms" and len(parts) == 3 and parts[-1] != "name")
         )
         if not legal:
             raise ValueError(
                 f"sweep: cannot sweep {path!r}; possible are run.horizon, environment.PARAMETER, network.PARAMETER, "
-                "network.name and algorithms.LABEL.PARAMETER"
+                "network.name, attack.PARAMETER, attack.name and algorithms.LABEL.PARAMETER"
             )
         if parts[0] == "algorithms" and parts[1] not in self.algorithms:
             raise ValueError(f"sweep: no algorithm {parts[1]!r} here; {hint(parts[1], list(self.algorithms))}")
@@ -259,20 +264,37 @@ class Experiment(BaseModel):
             ),
             _whole(values.get("run.horizon", self.run.horizon)),
             {column_of(path): value for path, value in values.items()},
-            RunOptions(network=self._network(swept("network")), coverage=self.run.coverage, theory=self.run.theory),
+            RunOptions(
+                network=self._network(swept("network")),
+                coverage=self.run.coverage,
+                theory=self.run.theory,
+                attack=self._attack(swept("attack")),
+            ),
         )
 
     def _network(self, swept: dict[str, Any]) -> Network | None:
         """The network with what is `swept`, its name perhaps; None where there is none."""
         if self.network is None and not swept:
             return None
-        part = self.network or NetworkPart()
+        part = self.network or SweptPart()
         name = str(swept.pop("name", part.name))
         network: Network = _built(NETWORKS, name, part.parameters | swept, "network", "network")
         return network
 
+    def _attack(self, swept: dict[str, Any]) -> Attack | None:
+        """The attack with what is `swept`, its name perhaps; None where there is none."""
+        if self.attack is None and not swept:
+            return None
+        part = self.attack or SweptPart()
+        name = str(swept.pop("name", part.name))
+        try:
+            return attack_named(name, part.parameters | swept)
+        except ConfigError as error:
+            raise ValueError(str(error)) from None
+
 
 NETWORK_NAME = "network.name"
+ATTACK_NAME = "attack.name"
 _MEASURED = {"algorithm", "seed", "step", "clients", *METRICS}
 
 
@@ -282,7 +304,7 @@ def column_of(path: str) -> str:
     >>> [column_of(path) for path in ("environment.clients", "network.name", "algorithms.private.epsilon")]
     ['clients', 'network', 'epsilon_given']
     """
-    name = "network" if path == NETWORK_NAME else _parameter_of(path)
+    name = path.partition(".")[0] if path in (NETWORK_NAME, ATTACK_NAME) else _parameter_of(path)
     return f"{name}_given" if name in _MEASURED and path != "environment.clients" else name
 
 

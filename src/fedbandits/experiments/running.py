@@ -54,6 +54,7 @@ def _identity(experiment: Experiment) -> dict[str, object]:
     network = {} if first.options.network is None else describe(first.options.network)
     if NETWORK_NAME in experiment.paths:
         network = {"name": "swept", **_common(experiment.cases)}
+    attack = {} if first.options.attack is None else describe(first.options.attack)
     algorithms = {case.label: describe(case.algorithm) for case in experiment.cases}
     for path in experiment.paths:
         table, _, name = path.rpartition(".")
@@ -61,11 +62,14 @@ def _identity(experiment: Experiment) -> dict[str, object]:
             environment[name] = "swept"
         elif table == "network":
             network[name] = "swept"
+        elif table == "attack":
+            attack[name] = "swept"
         elif table != "run":
             algorithms[table.removeprefix("algorithms.")][name] = "swept"
     return {
         "environment": environment,
         **({"network": network} if network else {}),
+        **({"attack": attack} if attack else {}),
         "algorithms": algorithms,
         "run": {
             "horizon": "swept" if "run.horizon" in experiment.paths else experiment.run.horizon,

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from fedbandits.algorithms import ALGORITHMS
 from fedbandits.environments import ENVIRONMENTS
 from fedbandits.graphs.topologies import NETWORKS
+from fedbandits.transport.attack import ATTACKS
 
 if TYPE_CHECKING:
     from fedbandits.findings.results import Results
@@ -32,6 +33,7 @@ def compare_command(settings: Mapping[str, Any]) -> str | None:
     ]
     parts += [("-e", settings["environment"], ENVIRONMENTS, "")]
     parts += [("-n", settings["network"], NETWORKS, "")] if "network" in settings else []
+    parts += [("--attack", settings["attack"], ATTACKS, "")] if "attack" in settings else []
     if not all(_has_a_word(described, registry) for _, described, registry, _ in parts):
         return None
     words = ["fedbandits", "compare"]

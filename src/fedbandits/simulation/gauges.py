@@ -95,11 +95,26 @@ class Epsilon(Gauge):
         return float(spent.max())
 
 
+class HonestRegret(Gauge):
+    """The cumulative pseudo-regret per honest agent, in runs with an attack."""
+
+    name: ClassVar[str] = "honest_regret"
+
+    @classmethod
+    def on(cls, run: Simulation) -> Self | None:
+        """See `Gauge`: there has to be an attack, of nobody perhaps."""
+        return None if run.attack is None else cls(run)
+
+    def read(self, step: int) -> float:
+        """See `Gauge`."""
+        return float(self._run.by_agent[self._run.honest].mean())
+
+
 def check_gauges(gauges: Sequence[type[Gauge]]) -> None:
     """Refuse gauges of one name, or of a metric's that every run has: each is to be found under its own."""
     names = [kind.name for kind in gauges]
     for kind in gauges:
-        if kind.name in METRICS and kind not in (Coverage, Epsilon):
+        if kind.name in METRICS and kind not in (Coverage, Epsilon, HonestRegret):
             raise ConfigError(f"gauges: {kind.name!r} is a metric of every run; give {kind.__name__} another name")
         if names.count(kind.name) > 1:
             raise ConfigError(f"gauges: two of them are called {kind.name!r}; give one of them another name")

@@ -28,11 +28,12 @@ from fedbandits.simulation.arguments import (
     environment_of,
     network_of,
 )
-from fedbandits.simulation.gauges import Coverage, Epsilon, Gauge
+from fedbandits.simulation.gauges import Coverage, Epsilon, Gauge, HonestRegret
 from fedbandits.simulation.memory import check_memory
 from fedbandits.simulation.options import Options, RunOptions
 from fedbandits.simulation.trace import Privacy, Trace
 from fedbandits.transport.carriers import InProcess, hold
+from fedbandits.transport.liars import attacked
 from fedbandits.transport.relay import Relay, relay_for
 
 Progress = Callable[[int], None]
@@ -57,8 +58,9 @@ def simulate(
     that talk to each other: one of `fedbandits.network`, its name, or a networkx graph, on which messages then live for
     one hop. `wire=Wire(packed=True)` sends symmetric matrices as triangles. `coverage=True` checks now and then whether
     the agents' confidence ellipsoids contain the truth; `theory=True` evaluates what theory says of the regret at the
-    horizon, for algorithms of which it says anything; `gauges` are measurements of your own. Algorithm and environment
-    may also be given in words, as on the command line.
+    horizon, for algorithms of which it says anything; `gauges` are measurements of your own; `attack` is an `Attack`:
+    agents that lie to their server. Algorithm, environment and attack may also be given in words, as on the command
+    line.
 
     >>> import fedbandits as fb
     >>> env = fb.environments.Linear(clients=5, dim=4, arms=6)
@@ -113,6 +115,12 @@ class Simulation(Stateful):
         self.world = _world(environment, horizon, seeds.world)
         problem = posed(self.world, algorithm, chosen.network, seeds.graph)
         n = problem.agents
+        self.honest = np.ones(n, dtype=np.bool_)
+        self.attack = chosen.attack
+        """Who lies to the server, and how."""
+        if chosen.attack is not None:
+            self.honest = ~chosen.attack.liars(n, seeds.mishaps)
+            algorithm = attacked(algorithm, chosen.attack, seeds.mishaps)
         self.agents = algorithm.agents(problem, n, Streams(seeds.agents, n, common=seeds.common))
         self.server = algorithm.server(problem, n, Streams(seeds.server, 1, common=seeds.common))
         self.ledger = Ledger()
@@ -136,7 +144,7 @@ class Simulation(Stateful):
         self._problem = problem
         self._theory = chosen.theory
         self._seconds = 0.0
-        wanted = (*((Coverage,) if chosen.coverage else ()), Epsilon, *chosen.gauges)
+        wanted = (*((Coverage,) if chosen.coverage else ()), Epsilon, HonestRegret, *chosen.gauges)
         self._gauges: dict[str, Gauge] = {kind.name: gauge for kind in wanted if (gauge := kind.on(self)) is not None}
 
     def run(self, steps: int | None = None, progress: Progress | None = None) -> None:

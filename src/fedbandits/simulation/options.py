@@ -15,6 +15,7 @@ from fedbandits.contract.wire import Wire
 from fedbandits.graphs.network import Network
 from fedbandits.simulation.arguments import NetworkLike, network_of
 from fedbandits.simulation.gauges import Gauge, check_gauges
+from fedbandits.transport.attack import Attack, AttackLike, attack_of
 
 
 class Options(TypedDict, total=False):
@@ -25,6 +26,7 @@ class Options(TypedDict, total=False):
     coverage: bool
     theory: bool
     gauges: Sequence[type[Gauge]]
+    attack: AttackLike | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,6 +43,8 @@ class RunOptions:
     """Whether to evaluate what theory says of the regret, for algorithms of which it says anything."""
     gauges: tuple[type[Gauge], ...] = ()
     """Measurements beside those that every run has."""
+    attack: Attack | None = None
+    """Who lies to the server, and how; None for nobody, and then the regret of honest agents is not told apart."""
 
     @classmethod
     def of(cls, **given: Unpack[Options]) -> RunOptions:
@@ -60,6 +64,7 @@ class RunOptions:
             **given,
             "network": network_of(given.get("network")),
             "gauges": tuple(given.get("gauges", ())),
+            "attack": attack_of(given.get("attack")),
         }
         check_gauges(values["gauges"])
         return cls(**values)

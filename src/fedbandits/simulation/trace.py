@@ -78,6 +78,11 @@ class Trace:
         return self._gauge("epsilon")
 
     @property
+    def honest_regret(self) -> FloatArray:
+        """(T,) pseudo-regret per honest agent, in runs with an attack; NaN in others."""
+        return self._gauge("honest_regret")
+
+    @property
     def uplink(self) -> Flow:
         """From agents to the server."""
         return self._flow(0)

@@ -37,10 +37,10 @@ def compare(
     means 0..9. All algorithms meet the same seeds, hence the same arms and noise: differences within a seed are paired.
     `algorithms` are a mapping from labels to algorithms, or a list, which is labelled by their names. Algorithms,
     environment and network are given as values, as classes or in words, as on the command line. `network`, `wire`,
-    `coverage` and `theory` are as in `simulate`; under one seed all algorithms have one graph. `points` thins each run
-    to that many evenly spaced steps, None keeps all. `jobs` simulations run side by side, and the result does not
-    depend on how many. With `out`, results are written there as they finish, and what is already there is not run
-    again.
+    `coverage`, `theory` and `attack` are as in `simulate`; under one seed all algorithms have one graph, and the same
+    agents lie. `points` thins each run to that many evenly spaced steps, None keeps all. `jobs` simulations run side by
+    side, and the result does not depend on how many. With `out`, results are written there as they finish, and what is
+    already there is not run again.
 
     >>> import fedbandits as fb
     >>> env = fb.environments.Linear(clients=5, dim=4, arms=6)
@@ -84,6 +84,7 @@ def comparison(
     identity = {
         "environment": describe(world),
         **({} if how.network is None else {"network": describe(how.network)}),
+        **({} if how.attack is None else {"attack": describe(how.attack)}),
         "algorithms": {label: describe(algorithm) for label, algorithm in chosen.items()},
         "run": {"horizon": horizon, "points": points, **_asked_for(how)},
     }

@@ -67,6 +67,8 @@ def fingerprint(task: Task) -> str:
         basis["theory"] = True
     if options.wire is not None and options.wire.packed:
         basis["packed"] = True
+    if options.attack is not None:
+        basis["attack"] = describe(options.attack)
     if options.gauges:
         basis["gauges"] = [f"{gauge.__module__}.{gauge.__qualname__}" for gauge in options.gauges]
     return hashlib.sha256(json.dumps(basis, sort_keys=True).encode()).hexdigest()

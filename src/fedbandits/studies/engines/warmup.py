@@ -20,13 +20,15 @@ def compile_kernels(task: Task) -> None:
 
     What it compiles is then in numba's cache for other processes, and compiling and loading are no part of `seconds`.
     """
-    kind = (type(task.algorithm), type(task.environment), conditions_of(task.options.network))
+    attack = task.options.attack
+    kind = (type(task.algorithm), type(task.environment), conditions_of(task.options.network), attack is not None)
     if kind not in _compiled:
         _compiled.add(kind)
         # an error is for the real run to report
         with suppress(Exception):
             environment, network = on_few_clients(task.environment, task.options.network)
-            Simulation(task.algorithm, environment, min(task.horizon, 64), task.seed, network=network).run()
+            steps = min(task.horizon, 64)
+            Simulation(task.algorithm, environment, steps, task.seed, network=network, attack=attack).run()
 
 
 def conditions_of(network: Network | None) -> tuple[object, ...] | None:
