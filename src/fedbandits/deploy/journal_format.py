@@ -78,6 +78,10 @@ _THIRD = {
         "digest(entry, conversation, turn, at, 0, NULL, NULL, request_digest, reply_digest), request, reply "
         "FROM former",
     ),
+    "nonces": (
+        "entry INTEGER PRIMARY KEY, nonce BLOB NOT NULL, digest INTEGER NOT NULL",
+        "SELECT entry, nonce, digest(entry, nonce) FROM former",
+    ),
     "counters": (
         "name TEXT PRIMARY KEY, value INTEGER NOT NULL, digest INTEGER NOT NULL",
         "SELECT name, value, digest(name, value) FROM former",
@@ -120,6 +124,8 @@ def _check_second(db: sqlite3.Connection) -> None:
         _demand(held == _crc("<qdqq", *decision, arms), decision[0])
     for *reward, held in db.execute("SELECT entry, decision, value, digest FROM rewards"):
         _demand(held == _crc("<qqd", *reward, b""), reward[0])
+    for entry, nonce, held in db.execute("SELECT entry, nonce, digest FROM nonces"):
+        _demand(held == _crc("<q", entry, nonce), entry)
     for part in ("request", "reply"):
         kept = f"SELECT entry, {part}, {part}_digest FROM letters WHERE {part} IS NOT NULL"
         for entry, content, held in db.execute(kept):
