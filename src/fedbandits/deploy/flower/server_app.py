@@ -3,6 +3,9 @@
 `directory` holds `federation.json`, what the agents were made with, `server.db`, the server's book, and `server.log`.
 `interval` is the time from one ring to the next in seconds; below zero the server rings only when the book grants it
 the floor.
+
+It ends when its run is stopped, and with a mistake in the program or a damaged book, which the log names; whatever
+passes by itself it lives through (`endurance`). What starts it again is `supervision`.
 """
 
 from __future__ import annotations
@@ -10,35 +13,57 @@ from __future__ import annotations
 import logging
 import os
 import time
-from logging.handlers import RotatingFileHandler
+from collections.abc import Callable
 from pathlib import Path
 
-import httpx
 from flwr.app import Context
 from flwr.serverapp import Grid, ServerApp
+from flwr.supercore.run import RunNotRunningException
 
+from fedbandits.contract.catalogue import ConfigError
+from fedbandits.deploy.errors import StorageError, translated
 from fedbandits.deploy.flower.book import BOOK, LOG, SETTINGS, Book
 from fedbandits.deploy.flower.carrier import Patience
 from fedbandits.deploy.flower.coordinator import Coordinator
 from fedbandits.deploy.flower.desk import fingerprint
+from fedbandits.deploy.flower.endurance import Endurance
 from fedbandits.deploy.flower.grid import FlowerPost
+from fedbandits.deploy.flower.server_log import log_to
 from fedbandits.deploy.flower.timing import hasten_objects
+from fedbandits.deploy.flower.turnstile import alone
 from fedbandits.deploy.settings import stored
 
 log = logging.getLogger(__name__)
 
 _GRANT_SECONDS = 0.02
 _PULL_SECONDS = 0.05
+_PULSE_SECONDS = 5.0
 app = ServerApp()
 
 
 @app.main()
 def main(grid: Grid, context: Context) -> None:
     """Serve until the run is stopped."""
-    config = context.run_config
-    directory = Path(str(config["directory"]))
-    _log_to(directory / LOG)
+    directory = Path(str(context.run_config["directory"]))
+    log_to(directory / LOG)
     hasten_objects(_PULL_SECONDS)
+    try:
+        with alone(directory), translated(directory / BOOK), Book(directory / BOOK) as book:
+            _serve(grid, context, directory, book)
+    except RunNotRunningException:
+        log.info("the run was stopped")
+        raise
+    except (ConfigError, StorageError) as error:
+        log.error("%s", error)
+        raise
+    except Exception as error:
+        # what a reader needs is in the line; the rest says where, and never with which values
+        log.error("the server ends: %s: %s", type(error).__name__, error, exc_info=True)
+        raise
+
+
+def _serve(grid: Grid, context: Context, directory: Path, book: Book) -> None:
+    config = context.run_config
     settings = stored((directory / SETTINGS).read_text(), {})
     everybody = float(config["wait-for-everybody"])
     patience = Patience(
@@ -47,35 +72,57 @@ def main(grid: Grid, context: Context) -> None:
         everybody=None if everybody < 0 else everybody,
         repeat=float(config["repeat-after"]),
     )
-    with Book(directory / BOOK) as book:
-        post = FlowerPost(grid, book, settings.agents, fingerprint(settings))
-        serve(Coordinator(settings, post, book, patience), book, float(config["interval"]))
+    pulse = Pulse(book)
+    post = FlowerPost(grid, book, settings.agents, fingerprint(settings))
+    coordinator = Coordinator(settings, post, book, patience, stopping=pulse)
+    book.note(run=str(context.run_id))
+    serve(coordinator, book, float(config["interval"]), Endurance(directory / BOOK), pulse)
 
 
-def _log_to(path: Path) -> None:
-    """Flower throws away what a ServerApp prints."""
-    handler = RotatingFileHandler(path, maxBytes=10_000_000, backupCount=3)
-    handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
-    ours = logging.getLogger("fedbandits")
-    ours.setLevel(logging.INFO)
-    ours.addHandler(handler)
+class Pulse:
+    """Writes down every few seconds that the server is alive, also while it waits for answers; never says stop."""
+
+    def __init__(self, book: Book, clock: Callable[[], float] = time.time) -> None:
+        self._book = book
+        self._clock = clock
+        self._last = 0.0
+
+    def __call__(self) -> bool:
+        """Be alive."""
+        now = self._clock()
+        if not 0.0 <= now - self._last < _PULSE_SECONDS:  # also after a clock was set back
+            self._book.note(alive_at=now)
+            self._last = now
+        return False
 
 
-def serve(coordinator: Coordinator, book: Book, interval: float) -> None:
+def serve(coordinator: Coordinator, book: Book, interval: float, endurance: Endurance, pulse: Pulse) -> None:
     """Step for ever: every `interval` seconds, or as often as the book grants."""
-    book.note(serving_since=time.time(), pid=os.getpid())
+    _until_it_works(lambda: book.note(serving_since=time.time(), pid=os.getpid()), endurance)
     while True:
         began = time.monotonic()
-        if interval < 0:
-            while book.fact("taken") >= book.fact("granted"):
-                time.sleep(_GRANT_SECONDS)
         try:
+            pulse()
+            if interval < 0:
+                while book.fact("taken") >= book.fact("granted"):
+                    time.sleep(_GRANT_SECONDS)
+                    pulse()
             coordinator.step()
-        except httpx.HTTPError as error:
-            # the SuperLink cannot be reached: the book knows where to go on
-            log.warning("the SuperLink cannot be reached: %s", error)
-            time.sleep(1.0)
+            book.note(taken=int(book.fact("taken")) + 1)
+        except Exception as error:
+            if not endurance.lives_through(error):
+                raise
+            _until_it_works(coordinator.recover, endurance)
             continue
-        book.note(taken=int(book.fact("taken")) + 1)
+        endurance.over()
         if interval > 0:
             time.sleep(max(0.0, interval - (time.monotonic() - began)))
+
+
+def _until_it_works(action: Callable[[], None], endurance: Endurance) -> None:
+    while True:
+        try:
+            return action()
+        except Exception as error:
+            if not endurance.lives_through(error):
+                raise
