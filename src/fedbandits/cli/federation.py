@@ -65,6 +65,25 @@ def certificates(
 
 
 @app.command()
+def gate(
+    certificates: Annotated[Path, typer.Argument(help="Where `certificates` has written them.")],
+    host: Annotated[str, typer.Option(help="Where nodes reach it.")] = "0.0.0.0",
+    port: Annotated[int, typer.Option(help="The port that nodes are given.", min=1, max=65535)] = 9092,
+    superlink: Annotated[str, typer.Option(help="Where the SuperLink listens, which only operators reach.")] = (
+        "127.0.0.1:9093"
+    ),
+) -> None:
+    """Let nodes through to a SuperLink on loopback, and nobody to its control interface. Runs until stopped."""
+    from fedbandits.cli.console import note
+    from fedbandits.contract.extras import require
+
+    require("deploy", "uvicorn", "httpx")
+    from fedbandits.deploy.flower.gate import serve
+
+    serve(host, port, superlink, certificates, ready=lambda: note(f"nodes may come to {host}:{port}"))
+
+
+@app.command()
 def key(path: Annotated[Path, typer.Argument(help="The private key; the public one goes beside it.")]) -> None:
     """Make a node's key pair."""
     _operate().key(path)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ipaddress
-import os
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -13,26 +12,31 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
+from fedbandits.deploy.files import private_directory, write_private
+
 LIFE = timedelta(days=365)
 """How long certificates are valid."""
+_LOOPBACK = ("127.0.0.1", "localhost")
 _PEM, _PLAIN = serialization.Encoding.PEM, serialization.NoEncryption()
 
 
 def make_certificates(directory: Path, hosts: Sequence[str], life: timedelta = LIFE) -> None:
     """Write ca.crt, ca.key, server.crt and server.key for a SuperLink that is reached by `hosts` (names, addresses).
 
+    It is also valid for loopback, where the gate and operators reach the SuperLink.
     An authority that is there is kept, so that a new server certificate needs nothing to be done at the nodes.
     """
-    directory.mkdir(parents=True, exist_ok=True)
+    private_directory(directory)
     if not (directory / "ca.key").exists():
         _make_authority(directory, life)
     authority = x509.load_pem_x509_certificate((directory / "ca.crt").read_bytes())
     signing = serialization.load_pem_private_key((directory / "ca.key").read_bytes(), None)
     assert isinstance(signing, ec.EllipticCurvePrivateKey)
     key = ec.generate_private_key(ec.SECP384R1())
+    names = list(dict.fromkeys((*hosts, *_LOOPBACK)))
     certificate = (
         _certificate(hosts[0], key.public_key(), authority.subject, life)
-        .add_extension(x509.SubjectAlternativeName([_name(host) for host in hosts]), critical=False)
+        .add_extension(x509.SubjectAlternativeName([_name(host) for host in names]), critical=False)
         .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
         .add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), critical=False)
         .add_extension(
@@ -42,14 +46,14 @@ def make_certificates(directory: Path, hosts: Sequence[str], life: timedelta = L
         .sign(signing, hashes.SHA384())
     )
     (directory / "server.crt").write_bytes(certificate.public_bytes(_PEM))
-    _write_secret(directory / "server.key", _pem(key))
+    write_private(directory / "server.key", _pem(key))
 
 
 def make_key(path: Path) -> Path:
     """Write a node's private key to `path` and its public key beside it, as `.pub`; returns the latter's path."""
-    path.parent.mkdir(parents=True, exist_ok=True)
+    private_directory(path.parent)
     key = ec.generate_private_key(ec.SECP384R1())
-    _write_secret(path, key.private_bytes(_PEM, serialization.PrivateFormat.OpenSSH, _PLAIN))
+    write_private(path, key.private_bytes(_PEM, serialization.PrivateFormat.OpenSSH, _PLAIN))
     public = path.with_suffix(".pub")
     ssh = (serialization.Encoding.OpenSSH, serialization.PublicFormat.OpenSSH)
     public.write_bytes(key.public_key().public_bytes(*ssh) + b"\n")
@@ -67,7 +71,7 @@ def _make_authority(directory: Path, life: timedelta) -> None:
         .sign(key, hashes.SHA384())
     )
     (directory / "ca.crt").write_bytes(certificate.public_bytes(_PEM))
-    _write_secret(directory / "ca.key", _pem(key))
+    write_private(directory / "ca.key", _pem(key))
 
 
 _MAY_SIGN = x509.KeyUsage(
@@ -107,10 +111,3 @@ def _name(host: str) -> x509.GeneralName:
 
 def _pem(key: ec.EllipticCurvePrivateKey) -> bytes:
     return key.private_bytes(_PEM, serialization.PrivateFormat.PKCS8, _PLAIN)
-
-
-def _write_secret(path: Path, content: bytes) -> None:
-    """Readable by its owner alone, from the first moment on."""
-    path.unlink(missing_ok=True)
-    with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
-        file.write(content)

@@ -17,6 +17,7 @@ from __future__ import annotations
 import argparse
 import logging
 import os
+import socket
 import sys
 import threading
 import time
@@ -39,6 +40,7 @@ from fedbandits.deploy.flower.timing import NodeRefusedError, hasten_node, haste
 log = logging.getLogger(__name__)
 _SUPPORTED = "1.41."
 _RETURN_SECONDS, _ATTEMPTS = 3.0, 20
+_TELL_SECONDS = 30.0
 
 
 def main() -> None:
@@ -49,11 +51,15 @@ def main() -> None:
     parser.add_argument("--poll", type=float, default=0.1)
     parser.add_argument("--port", type=int, default=9094)
     parser.add_argument("--attempt", type=int, default=1)
+    parser.add_argument("--superlink", default="")
     own, rest = parser.parse_known_args()
     hasten_node(own.poll)
     hasten_objects(own.poll)
     hasten_return()
     threading.Thread(target=work, args=(f"127.0.0.1:{own.port}", own.poll), daemon=True).start()
+    if own.superlink:
+        await_superlink(own.superlink, own.poll)
+        rest += ["--superlink", own.superlink]
     sys.argv = ["flower-supernode", "--isolation", "process", "--port", str(own.port), *rest]
     try:
         flower_supernode()
@@ -64,6 +70,23 @@ def main() -> None:
         time.sleep(_RETURN_SECONDS)
         # threads and connections of this attempt are best left behind
         os.execv(sys.executable, [*sys.orig_argv, "--attempt", str(own.attempt + 1)])
+
+
+def await_superlink(address: str, poll: float) -> None:
+    """Return when somebody listens there. Flower's own wait is twice as long after every attempt."""
+    host, _, port = address.rpartition(":")
+    if not port.isdecimal():
+        return  # for Flower to complain about
+    told = -_TELL_SECONDS
+    while True:
+        try:
+            socket.create_connection((host.strip("[]"), int(port)), timeout=_TELL_SECONDS).close()
+            return
+        except OSError as error:
+            if time.monotonic() - told >= _TELL_SECONDS:
+                log.warning("nobody listens at %s yet (%s); trying again", address, error)
+                told = time.monotonic()
+            time.sleep(poll)
 
 
 def work(address: str, poll: float) -> None:

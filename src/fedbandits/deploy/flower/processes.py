@@ -12,11 +12,15 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
+from fedbandits.deploy.files import private, private_directory
+
 _MARK = "FEDBANDITS_FEDERATION"
 _PROCESSES = Path("/proc")
 """Where Linux tells of all processes; elsewhere only the groups of the programs themselves can be told."""
 _SET_DEATH_SIGNAL = 1
 _GRACE_SECONDS = 5.0
+_UMASK = 0o077 if os.name == "posix" else -1
+"""What programs write, Flower's among them, is for their owner alone."""
 
 
 class Programs:
@@ -35,8 +39,8 @@ class Programs:
 
     def start(self, name: str, command: Sequence[str]) -> None:
         """Start a program under a name; what it prints goes to a file of that name."""
-        self._logs.mkdir(parents=True, exist_ok=True)
-        with (self._logs / f"{name}.log").open("ab") as log:
+        private_directory(self._logs)
+        with open(self._logs / f"{name}.log", "ab", opener=private) as log:
             self._running[name] = subprocess.Popen(
                 list(command),
                 stdin=subprocess.DEVNULL,
@@ -45,9 +49,10 @@ class Programs:
                 env=self._environment | {_MARK: self._mark_of(name)},
                 start_new_session=True,
                 preexec_fn=_end_with_parent if sys.platform == "linux" else None,
+                umask=_UMASK,
             )
 
-    def run(self, name: str, command: Sequence[str], seconds: float = 60.0) -> str:
+    def run(self, name: str, command: Sequence[str], seconds: float = 600.0) -> str:
         """Run a program to its end and return what it printed; raises `RuntimeError` if it fails."""
         done = subprocess.run(
             list(command),
@@ -56,6 +61,7 @@ class Programs:
             text=True,
             env=self._environment | {_MARK: self._mark_of(name)},
             timeout=seconds,
+            umask=_UMASK,
         )
         if done.returncode != 0:
             raise RuntimeError(f"{name} failed: {done.stdout}{done.stderr}")
