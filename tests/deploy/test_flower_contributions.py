@@ -101,7 +101,7 @@ def test_they_are_what_agents_have_sent_over_kills_and_late_answers(tmp_path, na
     sent = {}
     for who, letter, answer in deployed.post.carried:
         if answer.content is not None:
-            kind, arrays = Wire.decode(answer.content)
+            _, arrays = Wire.decode(answer.content)
             if "gram" in arrays:
                 sent[who, letter.conversation, letter.turn] = arrays["gram"]
     for who, held in deployed.book.contributions.settled().items():

@@ -17,8 +17,9 @@ from fedbandits.contract.wire import Wire
 class Algorithm(Protocol):
     """A frozen dataclass of hyper-parameters (`contract.parameters`) with two factories and an entry in the catalogue.
 
-    It may also say `sizes(problem)`, a mapping from names in its declared shapes to lengths, and
-    `bounds(problem, means)`, what theory says of its regret on K arms with known means (`Bounds`).
+    It may also say `sizes(problem)`, a mapping from names in its declared shapes to lengths, `assumes(problem)`, facts
+    that its parameters put in place of what the problem tells, and `bounds(problem, means)`, what theory says of its
+    regret on K arms with known means (`Bounds`).
     """
 
     @property
@@ -51,6 +52,12 @@ def sizes_of(algorithm: Algorithm, problem: Problem) -> dict[str, int]:
     """The lengths that declared shapes may name: d, K and n of the problem, and an algorithm's own."""
     own = getattr(algorithm, "sizes", None)
     return {"d": problem.dim, "K": problem.arms, "n": problem.agents} | ({} if own is None else own(problem))
+
+
+def posed_by(algorithm: Algorithm, problem: Problem) -> Problem:
+    """`problem` as `algorithm` takes it: what the bounds of its declared fields are about."""
+    own = getattr(algorithm, "assumes", None)
+    return problem if own is None else problem.knowing(*own(problem))
 
 
 def wire_of(algorithm: Algorithm, problem: Problem, wire: Wire | None = None) -> Wire:

@@ -71,10 +71,12 @@ class Ragged:
 class Bound:
     """What honest senders keep to: a field's norm is at most `limit` for each observation in the message.
 
-    `limit(problem, asked)` is that number, `asked` being the arrays of the question that is answered. The norm is the
-    trace of a semidefinite matrix and the Euclidean norm of anything else. With `within`, the name of a semidefinite
-    field G of the same message, it is x^T G^+ x <= m limit^2 for m observations, as Cauchy-Schwarz has it for
-    x = sum y a and G = sum a a^T with |y| <= limit. A bound that is not `per_observation` holds for the whole field.
+    `limit(problem, asked)` is that number, `asked` being the arrays of the question that is answered, and `problem` as
+    the algorithm poses it (`contract.algorithm.posed_by`), its `horizon` being how many observations an agent can have
+    made by then: the same or more in a federation that outlives what it was made for. The norm is the trace of a
+    semidefinite matrix and the Euclidean norm of anything else. With `within`, the name of a semidefinite field G of
+    the same message, it is x^T G^+ x <= m limit^2 for m observations, as Cauchy-Schwarz has it for x = sum y a and
+    G = sum a a^T with |y| <= limit. A bound that is not `per_observation` holds for the whole field.
     """
 
     limit: Callable[[Problem, Mapping[str, Array]], float]
@@ -150,6 +152,11 @@ class Utterance:
     def hands_over(self) -> bool:
         """Whether its sender counts what it sent as handed over."""
         return any(item.adds == "increment" for item in self.fields)
+
+
+def hand_overs(says: Iterable[Utterance]) -> frozenset[str]:
+    """The kinds of replies after which the agent counts what it sent as handed over: those with increments."""
+    return frozenset(utterance.kind for utterance in says if utterance.direction == "up" and utterance.hands_over)
 
 
 def matrix(

@@ -15,23 +15,23 @@ from fedbandits.contract.arrays import FloatArray, IntArray, shown_to
 from fedbandits.contract.messages import Message
 from fedbandits.contract.wire import Bound, Utterance, WireField, matrix, vector
 from fedbandits.linalg.links import MeanFunction
-from fedbandits.models.limits import slope
+from fedbandits.models import limits
 from fedbandits.models.observations import Observations
 
 Curvature = tuple[float, FloatArray, FloatArray]
 """Value, gradient (d,) and Hessian (d, d)."""
 
 ASK_GRADIENT = Utterance("gradient", "down", (vector("theta"),))
-GRADIENT = Utterance("gradient", "up", (vector("gradient", adds="query", pooled=True, bound=Bound(slope)),))
+GRADIENT = Utterance("gradient", "up", (vector("gradient", adds="query", pooled=True, bound=Bound(limits.slope)),))
 """Gradient of the agent's loss at theta, over all it had observed when it was last collected from."""
 ASK_CURVATURE = Utterance("curvature", "down", (vector("theta"),))
 CURVATURE = Utterance(
     "curvature",
     "up",
     (
-        WireField("loss", adds="query", pooled=True),
-        vector("gradient", adds="query", pooled=True, bound=Bound(slope)),
-        matrix("hessian", adds="query", pooled=True),
+        WireField("loss", adds="query", pooled=True, bound=Bound(limits.loss)),
+        vector("gradient", adds="query", pooled=True, bound=Bound(limits.slope)),
+        matrix("hessian", adds="query", pooled=True, bound=Bound(limits.bend)),
     ),
 )
 """Loss, gradient and Hessian of the agent's loss at theta."""

@@ -58,8 +58,9 @@ class IncrementBooks(Books):
         for direction, message in event.crossed:
             who = message.who
             collecting = collecting or message.kind == "collect"
-            if message.kind == "own":
+            if message.kind in ("own", "all"):
                 assert_carries(message, self.unsent(who), "own observations, and nothing received")
+                assert (message.kind == "own") == collecting
                 if collecting:
                     share = self.unsent(who)
                     self.given[who] += share

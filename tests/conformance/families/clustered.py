@@ -36,7 +36,6 @@ def _once_it_has_explored(agents: ClusterAgents, algorithm: Any, problem: Proble
 
 _EXPLORING = {"threshold": 0.5, "explore": 4}
 _MUTE = {"threshold": math.inf, "explore": 0}
-_PEEK = "the report for the test is a look at what will be handed over later: the buffer stays as it is"
 FAMILY = Family(
     small={"clustered-linear": SIZES | {"pool": 40, "clusters": 2}},
     talkative={
@@ -58,12 +57,4 @@ FAMILY = Family(
     confident=({"width": "theory"}, {"width": "loose"}, {"width": 0.3}),
     choices=from_statistics({ClusterAgents: _once_it_has_explored, OptimisticAgents: _all_it_knows}),
     harsh={"ridge": 1e-5},
-    excused={
-        "hetofedbandit": {"adds": _PEEK, "additive": _PEEK},
-        "hetofedbandit-pq": {
-            "adds": _PEEK,
-            "additive": _PEEK,
-            "meanwhile": "it orders its queue by the levels of the moment at which it asks",
-        },
-    },
 )

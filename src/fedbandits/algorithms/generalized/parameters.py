@@ -29,6 +29,10 @@ class GLMParameters:
     scale: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 1.0
     link: LinkName | None = None
 
+    def assumes(self, problem: Problem) -> tuple[Link, ...]:
+        """What bounds of messages may rest on: the link, where it is not the problem's."""
+        return () if self.link is None else (Link(self.link),)
+
     def constants(self, problem: Problem) -> Constants:
         """The constants of the analysis for `problem`."""
         norms = problem.get(Norms, Norms())

@@ -7,7 +7,7 @@ from typing import Annotated
 from pydantic import Field
 
 from fedbandits.contract.arrays import FloatArray
-from fedbandits.contract.facts import Noise, Norms
+from fedbandits.contract.facts import Noise, Norms, Ridge
 from fedbandits.contract.parameters import parameters
 from fedbandits.contract.problem import Problem
 from fedbandits.models.optimistic import OptimisticAgents, WidthRule
@@ -50,6 +50,10 @@ class LinearParameters:
         """n agents that act on the arms as they are, and call when `trigger` fires."""
         rule = self.widths(problem, problem.dim)
         return OptimisticAgents(self.models(problem, n), rule, trigger, counted=self.tells_counts)
+
+    def assumes(self, problem: Problem) -> tuple[Ridge]:
+        """What bounds of messages may rest on."""
+        return (Ridge(self.ridge),)
 
     @property
     def tells_counts(self) -> bool:

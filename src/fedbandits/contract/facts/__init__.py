@@ -9,6 +9,7 @@ from fedbandits.contract.facts.noise import Noise
 from fedbandits.contract.facts.norms import Norms
 from fedbandits.contract.facts.place import Place
 from fedbandits.contract.facts.range import Range
+from fedbandits.contract.facts.ridge import Ridge
 from fedbandits.contract.facts.shared import Shared
 from fedbandits.contract.facts.truth import Truth
 
@@ -26,6 +27,7 @@ __all__ = [
     "Norms",
     "Place",
     "Range",
+    "Ridge",
     "Shared",
     "Truth",
 ]

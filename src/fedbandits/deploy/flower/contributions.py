@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -23,19 +23,20 @@ TABLES = """
 CREATE TABLE contributions (identity INTEGER PRIMARY KEY, state BLOB NOT NULL, changed INTEGER NOT NULL, before BLOB);
 """
 """`changed`: whether the conversation under way has changed the row, which was `before` (NULL: there was none)."""
-_SUM, _LAST, _OBSERVATIONS, _REPLIES = "sum ", "last ", "observations", "replies"
+_SUM, _LAST = "sum ", "last "
+_NUMBERS = ("observations", "replies", "uncounted")
 
 
 @dataclass(frozen=True, slots=True)
 class Handed:
-    """What one reply of the given `kind` hands over: increments and totals by field, and how many observations they are
-    over if it counts them.
+    """What one reply of the given `kind` hands over: increments and totals by field, and how many observations the
+    increments are over; None where nobody has counted.
     """
 
     kind: str
     increments: Mapping[str, Array] = field(default_factory=dict)
     totals: Mapping[str, Array] = field(default_factory=dict)
-    observations: float = 0.0
+    observations: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,15 +51,19 @@ class Contribution:
     """Over how many observations its increments are, as far as messages count them."""
     replies: int = 0
     """How many replies handed something over."""
+    uncounted: int = 0
+    """How many of them had increments and did not say over how many observations."""
 
-    def with_(self, handed: Handed) -> Contribution:
-        """This one and what a reply hands over."""
+    def plus(self, handed: Handed) -> Contribution:
+        """The same agent, after what a reply hands over was taken in."""
         sums, totals = dict(self.sums), dict(self.totals)
         for name, array in handed.increments.items():
             key = f"{handed.kind}.{name}"
             sums[key] = sums[key] + array if key in sums else np.array(array)
         totals |= {f"{handed.kind}.{name}": np.array(array) for name, array in handed.totals.items()}
-        return Contribution(sums, totals, self.observations + handed.observations, self.replies + 1)
+        uncounted = bool(handed.increments) and handed.observations is None
+        counted = self.observations + (handed.observations or 0.0)
+        return Contribution(sums, totals, counted, self.replies + 1, self.uncounted + uncounted)
 
 
 class Contributions:
@@ -89,7 +94,7 @@ class Contributions:
         for identity, reply in handed.items():
             if not reply.increments and not reply.totals:
                 continue
-            state = to_bytes(_state(self.of(identity).with_(reply)))
+            state = to_bytes(_state(self.of(identity).plus(reply)))
             self._db.execute(
                 "INSERT INTO contributions VALUES (?, ?, 1, NULL) ON CONFLICT (identity) DO UPDATE SET"
                 " before = CASE changed WHEN 1 THEN before ELSE state END, changed = 1, state = excluded.state",
@@ -105,6 +110,13 @@ class Contributions:
         self._db.execute("DELETE FROM contributions WHERE changed = 1 AND before IS NULL")
         self._db.execute("UPDATE contributions SET state = before, changed = 0, before = NULL WHERE changed = 1")
 
+    def forget_totals(self, identity: int) -> None:
+        """An agent begins anew: its next totals may be smaller than its last ones. Its increments stay in the pool."""
+        held = self.of(identity)
+        if held.totals:
+            state = to_bytes(_state(replace(held, totals={})))
+            self._db.execute("UPDATE contributions SET state = ? WHERE identity = ?", (state, identity))
+
     def remove(self, identity: int) -> None:
         """An agent's contribution is not in the pool any more."""
         self._db.execute("DELETE FROM contributions WHERE identity = ?", (identity,))
@@ -113,11 +125,12 @@ class Contributions:
 def _state(held: Contribution) -> State:
     named: State = {_SUM + key: array for key, array in held.sums.items()}
     named |= {_LAST + key: array for key, array in held.totals.items()}
-    return named | {_OBSERVATIONS: np.array(held.observations), _REPLIES: np.array(held.replies)}
+    return named | {name: np.array(getattr(held, name)) for name in _NUMBERS}
 
 
 def _read(content: bytes) -> Contribution:
     state = from_bytes(content)
     sums = {key.removeprefix(_SUM): array for key, array in state.items() if key.startswith(_SUM)}
     totals = {key.removeprefix(_LAST): array for key, array in state.items() if key.startswith(_LAST)}
-    return Contribution(sums, totals, float(state[_OBSERVATIONS]), int(state[_REPLIES]))
+    observations, replies, uncounted = (state[name].item() for name in _NUMBERS)
+    return Contribution(sums, totals, observations, replies, uncounted)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from fedbandits.channel import Through
-from fedbandits.contract.algorithm import Algorithm, wire_of
+from fedbandits.contract.algorithm import Algorithm, posed_by, wire_of
 from fedbandits.contract.arrays import Array
 from fedbandits.contract.messages import Message
 from fedbandits.contract.problem import Problem
@@ -25,7 +25,9 @@ class Meaning:
         """What is known, also of what stages do to sums (`Distortion`)."""
         for stage in () if self._through is None else self._through.stages:
             self.problem = stage.poses(self.problem)
-        self._declared = wire_of(algorithm if self._through is None else self._through.algorithm, self.problem)
+        inner = algorithm if self._through is None else self._through.algorithm
+        self._declared = wire_of(inner, self.problem)
+        self.problem = posed_by(inner, self.problem)
 
     def fields(self, kind: str, direction: Direction) -> Mapping[str, WireField]:
         """What the algorithm declares of messages of a kind."""
