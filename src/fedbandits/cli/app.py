@@ -52,9 +52,10 @@ def _guarded(command: Callable[[], Any]) -> int:
             return complain(str(error), code=2)
         if hasattr(error, "format_message"):  # a usage error of typer's, whose classes depend on its version
             return complain(_usage(error), code=2)
+        from fedbandits.deploy.errors import AgentError
         from fedbandits.studies.engines.failures import TaskError
 
-        if isinstance(error, TaskError):
+        if isinstance(error, TaskError | AgentError):
             return complain(str(error), code=1)
         raise
     return code if isinstance(code, int) else 0
@@ -87,6 +88,7 @@ app = typer.Typer(
     add_completion=False,
     no_args_is_help=False,
     rich_markup_mode="rich",
+    pretty_exceptions_show_locals=False,  # they hold tokens, rewards and features
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import time
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from fedbandits.contract.catalogue import ConfigError
 from fedbandits.deploy.agent import Agent
-from fedbandits.deploy.flower.book import BOOK, Book
+from fedbandits.deploy.flower.books import book_in
+from fedbandits.deploy.flower.server_status import server_status
 
 
 def certificates(directory: Path, hosts: list[str]) -> None:
@@ -42,33 +41,11 @@ def project() -> None:
 
 def status(directory: Path) -> dict[str, Any]:
     """How the server in `directory` is getting on."""
-    if not (directory / BOOK).exists():
-        raise ConfigError(f"{directory} holds no {BOOK}: no server has begun to serve there")
-    with Book(directory / BOOK) as book:
-        ledger = book.ledger()
-        rejections = book.rejections()
-        return {
-            "seconds_since_ring": _since(book.fact("rang_at")),
-            "seconds_since_conversation": _since(book.fact("spoke_at")),
-            "present": int(book.fact("present")),
-            "known": sorted(book.bound()),
-            "conversations": int(ledger.conversations),
-            "messages": {"up": ledger.up.messages, "down": ledger.down.messages},
-            "bytes": {"up": ledger.up.bytes, "down": ledger.down.bytes},
-            "resent": int(book.fact("resent")),
-            "underway": None if (cut := book.cut()) is None else cut.conversation,
-            "undelivered": {f"agent {who}": len(letters) for who, letters in book.undelivered().items()},
-            "owing": sorted(book.owed()),
-            "rejected": len(rejections),
-            "last_rejected": None if not rejections else f"agent {rejections[-1].identity}: {rejections[-1].why}",
-        }
+    with book_in(directory) as book:
+        return server_status(book)
 
 
 def release(directory: Path, identity: int) -> None:
     """Let another key speak for an agent from now on: after its node got a new one."""
-    with Book(directory / BOOK) as book:
+    with book_in(directory) as book:
         print("released" if book.release(identity) else f"no key speaks for agent {identity}")
-
-
-def _since(moment: float) -> float | None:
-    return round(time.time() - moment, 1) if moment else None
