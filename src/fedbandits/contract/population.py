@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 
@@ -14,6 +15,14 @@ from fedbandits.contract.wire import WireError
 
 Ellipsoids = tuple[FloatArray, FloatArray, FloatArray]
 """Centres (n, d), matrices V (n, d, d), widths (n,): agent i believes that ||theta_i - centre_i||_{V_i} <= width_i."""
+
+
+class Choices(NamedTuple):
+    """What agents chose, (w,), and what they compared and with which chances, (w, K) each where they tell it."""
+
+    picks: IntArray
+    scores: FloatArray | None
+    chances: FloatArray | None
 
 
 class Population(Stateful):
@@ -90,6 +99,13 @@ class Population(Stateful):
         what it is; None where it does not draw for any of `who`. Changes nothing, streams included.
         """
         return None
+
+    def choose_and_tell(self, who: IntArray, arms: FloatArray) -> Choices:
+        """`choose`, with what `scores` and `chances` say right before. The same as the three calls, to the last bit;
+        subclasses whose choices follow from their scores may do it at the cost of one.
+        """
+        scores, chances = self.scores(who, arms), self.chances(who, arms)
+        return Choices(self.choose(who, arms), scores, chances)
 
     def urgency(self) -> FloatArray | None:
         """(n,) how close each agent is to calling: 0 after a conversation, 1 where it does; None without a trigger."""

@@ -6,7 +6,7 @@ from typing import ClassVar
 
 from fedbandits.contract.arrays import BoolArray, FloatArray, IntArray, State
 from fedbandits.contract.messages import Message
-from fedbandits.contract.population import Ellipsoids, Population
+from fedbandits.contract.population import Choices, Ellipsoids, Population
 
 
 class Wrapping(Population):
@@ -45,6 +45,10 @@ class Wrapping(Population):
     def chances(self, who: IntArray, arms: FloatArray) -> FloatArray | None:
         """As the inner agents tell."""
         return self.inner.chances(who, arms)
+
+    def choose_and_tell(self, who: IntArray, arms: FloatArray) -> Choices:
+        """As the inner agents do."""
+        return self.inner.choose_and_tell(who, arms)
 
     def urgency(self) -> FloatArray | None:
         """As the inner agents tell."""

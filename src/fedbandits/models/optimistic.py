@@ -17,7 +17,7 @@ from fedbandits.contract.arrays import (
     first_highest,
 )
 from fedbandits.contract.messages import Message
-from fedbandits.contract.population import Ellipsoids, Population
+from fedbandits.contract.population import Choices, Ellipsoids, Population
 from fedbandits.contract.wire import WireError
 from fedbandits.linalg import kernels
 from fedbandits.models.features import Features, Identity
@@ -81,6 +81,14 @@ class OptimisticAgents(Population):
         found = kernels.scores_optimistic(models.inverse, models.theta, self.width(who), who, lanes)
         offsets = features.offsets(who, arms)
         return found if offsets is None else offsets + found
+
+    def choose_and_tell(self, who: IntArray, arms: FloatArray) -> Choices:
+        """See `Population`; indices are computed once, unless agents draw."""
+        chances = self.chances(who, arms)
+        scores = self.scores(who, arms) if chances is None else None
+        if scores is None:
+            return super().choose_and_tell(who, arms)
+        return Choices(first_highest(who, scores), scores, None)
 
     def learn(self, who: IntArray, arms: FloatArray, picks: IntArray, rewards: FloatArray) -> None:
         """One observation per agent in `who`."""

@@ -117,8 +117,8 @@ PROMISES: dict[str, Promise] = {
         input.bad_input,
     ),
     "choices": Promise(
-        "choose takes the first highest of scores(), draws with the probabilities of chances(), and where it tells none "
-        "follows from what is known; telling changes nothing",
+        "choose takes the first highest of scores(), draws with the probabilities of chances(), and follows from what "
+        "is known where there are none; telling changes nothing",
         "say in scores() what choose() compares, and in chances() how it draws",
         choosing.told,
     ),

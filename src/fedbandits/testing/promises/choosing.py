@@ -42,9 +42,17 @@ def _look(subject: Subject, agents: Population, who: IntArray, arms: FloatArray,
             f"{name}() is {None if found is None else (found.dtype, found.shape)} for arms {arms.shape} {when}",
             f"return (w, K) float64 from {name}(), or None",
         )
-    picks = _copy(subject, before).choose(who, arms)
+    plain, telling = _copy(subject, before), _copy(subject, before)
+    picks = plain.choose(who, arms)
     if scores is not None:
         _compared(scores, picks, when)
+    told = telling.choose_and_tell(who, arms)
+    apart = difference(plain.state(), telling.state())
+    require(
+        not apart and np.array_equal(picks, told.picks) and _same(scores, told.scores) and _same(chances, told.chances),
+        f"choose_and_tell() {when} is not choose() with scores() and chances(): {apart or 'what it returns differs'}",
+        "leave choose_and_tell() to Population, or let it do the same",
+    )
     if chances is None and subject.topology == "graph":
         return  # agents on a graph are not deployed, so that nobody evaluates what they drew
     others = [_copy(subject, _elsewhere(agents, before, seed)) for seed in range(1 if chances is None else _DRAWS)]
@@ -57,6 +65,10 @@ def _look(subject: Subject, agents: Population, who: IntArray, arms: FloatArray,
         )
     else:
         _drawn_with(chances, drawn, when)
+
+
+def _same(told: FloatArray | None, again: FloatArray | None) -> bool:
+    return told is again or (told is not None and again is not None and np.array_equal(told, again, equal_nan=True))
 
 
 def _compared(scores: FloatArray, picks: IntArray, when: str) -> None:
