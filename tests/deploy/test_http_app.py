@@ -382,25 +382,27 @@ def test_metrics(client: TestClient, agent: Agent, monkeypatch: pytest.MonkeyPat
     samples = scraped(client)
     assert samples["fedbandits_agent_decisions_total"] == 2
     assert samples["fedbandits_agent_rewards_total"] == 1
-    assert samples["fedbandits_agent_awaiting"] == 1
-    assert samples["fedbandits_agent_expired_total"] == 0
-    assert "fedbandits_agent_seconds_since_synchronisation" not in samples
-    assert samples["fedbandits_agent_request_seconds_count", "/decisions", "200"] == 2
-    assert samples["fedbandits_agent_request_seconds_count", "other", "404"] == 1
-    assert 0 < samples["fedbandits_agent_request_seconds_sum", "/decisions", "200"] < 60
+    assert samples["fedbandits_agent_awaiting_decisions"] == 1
+    assert samples["fedbandits_agent_expired_decisions_total"] == 0
+    assert "fedbandits_agent_last_synchronisation_timestamp_seconds" not in samples
+    assert samples["fedbandits_agent_request_duration_seconds_count", "/decisions", "200"] == 2
+    assert samples["fedbandits_agent_request_duration_seconds_count", "other", "404"] == 1
+    assert 0 < samples["fedbandits_agent_request_duration_seconds_sum", "/decisions", "200"] < 60
     spoken = fb.deploy.Status(
         *(2, 1, 1, 0, 0, 1),
         synchronised_at=datetime.fromtimestamp(1_700_000_000.0, UTC),
         calling=True,
-        level=None,
+        level=0.25,
         spent=0.5,
+        unacknowledged=3,
     )
     monkeypatch.setattr(agent, "status", lambda: spoken)
-    monkeypatch.setattr("fedbandits.deploy.http.metrics.time.time", lambda: 1_700_000_042.0)
     samples = scraped(client)
-    assert samples["fedbandits_agent_seconds_since_synchronisation"] == 42
+    assert samples["fedbandits_agent_last_synchronisation_timestamp_seconds"] == 1_700_000_000
+    assert samples["fedbandits_agent_urgency_ratio"] == 0.25
+    assert samples["fedbandits_agent_unacknowledged_answers"] == 3
     assert samples["fedbandits_agent_calling"] == 1
-    assert samples["fedbandits_agent_privacy_spent"] == 0.5
+    assert samples["fedbandits_agent_privacy_spent_epsilon"] == 0.5
 
 
 def scraped(client: TestClient) -> dict[Any, float]:
@@ -486,4 +488,4 @@ def test_defects_are_not_shown(agent: Agent, client: TestClient, monkeypatch: py
     answer = client.post("/decisions", json={"arms": ARMS})
     assert code_of(answer) == "internal"
     assert "private" not in answer.text
-    assert scraped(client)["fedbandits_agent_request_seconds_count", "/decisions", "500"] == 1
+    assert scraped(client)["fedbandits_agent_request_duration_seconds_count", "/decisions", "500"] == 1

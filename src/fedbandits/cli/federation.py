@@ -9,6 +9,7 @@ from typing import Annotated
 
 import typer
 
+from fedbandits.cli import federation_server
 from fedbandits.cli.options import AsJson
 
 NAME = "federation"
@@ -113,6 +114,9 @@ def status(directory: Directory, as_json: AsJson = False) -> None:
 def release(directory: Directory, identity: Annotated[int, typer.Argument(help="The agent.", min=0)]) -> None:
     """Let another key speak for an agent from now on: after its node got a new one."""
     _operate().release(directory, identity)
+
+
+federation_server.add_to(app)
 
 
 def _operate() -> ModuleType:

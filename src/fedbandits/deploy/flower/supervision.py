@@ -12,6 +12,7 @@ does is written into the book for `federation status`, and logged.
 from __future__ import annotations
 
 import logging
+import signal
 import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -32,6 +33,22 @@ from fedbandits.deploy.text import shown
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")
+
+
+def until_signalled(supervisor: Supervisor) -> None:
+    """Supervise in this process until SIGTERM or SIGINT; what happens is told on standard error."""
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
+    logging.getLogger("httpx").setLevel(logging.WARNING)
+
+    def stop(*_: object) -> None:
+        supervisor.stopping.set()
+
+    before = {number: signal.signal(number, stop) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        supervisor.run()
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 class RunsOfADirectory(Protocol):

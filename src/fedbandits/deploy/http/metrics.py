@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 
 from prometheus_client import CollectorRegistry, Histogram, generate_latest
@@ -15,13 +14,13 @@ MEDIA_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 _PREFIX = "fedbandits_agent"
 _SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0)
 _COUNTERS = {
-    "decisions": "Decisions ever taken.",
-    "rewards": "Rewards ever counted.",
-    "expired": "Decisions whose reward did not come in time.",
-    "late": "Rewards refused because their decision had expired.",
-    "letters": "Letters of a server that were answered.",
+    "decisions": ("decisions", "Decisions ever taken."),
+    "rewards": ("rewards", "Rewards ever counted."),
+    "expired": ("expired_decisions", "Decisions whose reward did not come in time."),
+    "late": ("late_rewards", "Rewards refused because their decision had expired."),
+    "letters": ("letters", "Letters of a server that were answered."),
 }
-"""Counted in the agent's file: they go on when the service is started again."""
+"""Counted in the agent's file: they go on when the service is started again. By field of `Status`: name and meaning."""
 
 
 class Meter:
@@ -30,7 +29,7 @@ class Meter:
     def __init__(self) -> None:
         self._registry = CollectorRegistry()
         self._seconds = Histogram(
-            f"{_PREFIX}_request_seconds",
+            f"{_PREFIX}_request_duration_seconds",
             "Time from a request's headers to the end of its answer.",
             ["path", "status"],
             buckets=_SECONDS,
@@ -44,27 +43,34 @@ class Meter:
     def page(self, status: Status) -> bytes:
         """Everything that is measured, with the agent's `status`."""
         books = CollectorRegistry()
-        books.register(_Books(status, time.time()))
+        books.register(_Books(status))
         return generate_latest(books) + generate_latest(self._registry)
 
 
 class _Books(Collector):
-    def __init__(self, status: Status, now: float) -> None:
+    def __init__(self, status: Status) -> None:
         self._status = status
-        self._now = now
 
     def collect(self) -> Iterator[Metric]:
         status = self._status
-        for name, meaning in _COUNTERS.items():
-            yield CounterMetricFamily(f"{_PREFIX}_{name}", meaning, value=getattr(status, name))
+        for field, (name, meaning) in _COUNTERS.items():
+            yield CounterMetricFamily(f"{_PREFIX}_{name}", meaning, value=getattr(status, field))
         gauges = {
-            "awaiting": ("Decisions whose reward may still come.", status.awaiting),
-            "calling": ("Whether the agent asks the server for a conversation.", int(status.calling)),
-            "seconds_since_synchronisation": (
-                "Seconds since the server last spoke with this agent; absent before the first time.",
-                None if status.synchronised_at is None else max(0.0, self._now - status.synchronised_at.timestamp()),
+            "awaiting_decisions": ("Decisions whose reward may still come.", status.awaiting),
+            "unacknowledged_answers": (
+                "Answers of which no server has said yet whether it took them in.",
+                status.unacknowledged,
             ),
-            "privacy_spent": ("Epsilon of differential privacy spent; absent if not private.", status.spent),
+            "calling": ("Whether the agent asks the server for a conversation.", int(status.calling)),
+            "urgency_ratio": (
+                "How far the trigger has come, 1 being where the agent calls; absent if there is none.",
+                status.level,
+            ),
+            "last_synchronisation_timestamp_seconds": (
+                "When the server last spoke with this agent; absent before the first time.",
+                None if status.synchronised_at is None else status.synchronised_at.timestamp(),
+            ),
+            "privacy_spent_epsilon": ("Epsilon of differential privacy spent; absent if not private.", status.spent),
         }
         for name, (meaning, value) in gauges.items():
             if value is not None:
