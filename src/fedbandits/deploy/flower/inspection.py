@@ -86,8 +86,12 @@ class Inspector:
         try:
             with np.errstate(all="ignore"):  # numbers may be so large that sums of them are not finite
                 self._check_meaning(reply, self._wire.gathered(asked_kind, _ALONE, [asked], "down"), past)
+        except RejectedError:
+            raise
         except np.linalg.LinAlgError as error:
             raise RejectedError(f"its matrices cannot be decomposed: {error}") from None
+        except Exception as error:  # whatever stages and bounds make of numbers that nobody has thought of
+            raise RejectedError(f"it cannot be made sense of: {type(error).__name__}: {error}") from None
         return kind, arrays
 
     def free_lengths(self, content: bytes) -> dict[str, int]:

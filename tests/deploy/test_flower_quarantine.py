@@ -1,0 +1,311 @@
+"""A conversation that the server cannot complete is set apart, whoever has spoilt it is named, and all others go on."""
+
+from __future__ import annotations
+
+import dataclasses
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from deployed_algorithms import home, talkative
+from flower_worlds import AT_ONCE, Deployed, DeskPost, live
+from misbehaving_node import told
+from toy_algorithms import Points, PointsServer
+
+import fedbandits as fb
+from fedbandits.contract.messages import Conversation, Message
+from fedbandits.contract.streams import Streams
+from fedbandits.contract.wire import Wire
+from fedbandits.deploy import Agent
+from fedbandits.deploy.flower.book import Book
+from fedbandits.deploy.flower.coordinator import Coordinator
+from fedbandits.deploy.flower.desk import Desk
+from fedbandits.deploy.flower.inspection import Inspector
+from fedbandits.deploy.flower.past import Trust
+from fedbandits.deploy.settings import stored
+
+POISONED = Path(__file__).parent / "fixtures" / "poisoned"
+LINEAR = fb.environments.Linear(clients=4, dim=3, arms=4)
+HORIZON = 60
+
+
+# a book of before, with a poison pill in it
+
+
+def test_a_server_that_raised_at_every_start_goes_on(tmp_path):
+    """The version before let a gradient of 1e8 in and recorded it: from then on it raised, for ever."""
+    where = tmp_path / "poisoned"
+    shutil.copytree(POISONED, where)
+    settings = stored((where / "federation.json").read_text(), {})
+    agents = [Agent.open(where / f"agent-{who}.db", verify=False, warm=False) for who in range(3)]
+    post = DeskPost({who: Desk(agent) for who, agent in enumerate(agents)})
+    world = fb.environments.Logistic(clients=3, dim=3, arms=4).world(60, np.random.SeedSequence(0).spawn(4)[0])
+    with Book(where / "server.db") as book:
+        cut = book.cut()
+        before = book.parts()["server"]
+        coordinator = Coordinator(settings, post, book, AT_ONCE)
+        assert coordinator.step()
+        (entry,) = book.quarantine.entries()
+        assert (entry.guilty, entry.sure, entry.state) == ((1,), True, "declined")
+        assert entry.conversation == cut.conversation
+        assert "positive definite" in entry.error
+        assert [said.identity for said in book.quarantine.spoken(entry.id)] == [0, 1, 2]
+        assert book.cut() is None
+        held = book.parts()["server"]
+        assert all(np.isfinite(array).all() for array in held.values())
+        expected = before["gram"][0] + sum(
+            Wire.decode(said.reply)[1]["gram"] for said in book.quarantine.spoken(entry.id) if not said.guilty
+        )
+        np.testing.assert_allclose(held["gram"][0], expected)
+        assert sorted(book.contributions.all()) == [0, 2]
+        for step in range(15, 30):
+            live(agents, world, step)
+            coordinator.step()
+        assert len(book.quarantine.entries()) == 1
+        assert np.trace(book.parts()["server"]["gram"][0]) > np.trace(held["gram"][0])
+    for agent in agents:
+        agent.close()
+
+
+# servers that cannot bear certain numbers
+
+
+class Delicate(PointsServer):
+    """Raises where the sum of what is sent, by the agents that it is `sensitive` to together, is 13 or more."""
+
+    together = 1
+
+    def _take_in(self, reply: Message) -> None:
+        unlucky = (reply.arrays["sums"].sum(axis=1) > 12.5).sum()
+        super()._take_in(reply)
+        if unlucky >= self.together:
+            self.spoil(reply)
+
+    def spoil(self, reply: Message) -> None:
+        raise ZeroDivisionError("thirteen")
+
+
+class DelicateTogether(Delicate):
+    """Bears one."""
+
+    together = 2
+
+
+class Infected(Delicate):
+    """Raises nothing, and has no number for its total afterwards."""
+
+    def spoil(self, reply: Message) -> None:
+        self.total *= np.nan
+
+
+class Enormous(Delicate):
+    """Raises nothing, and would raise ever after."""
+
+    def spoil(self, reply: Message) -> None:
+        self.total *= 1e200
+
+
+class Hopeless(Delicate):
+    """Raises whatever it is told."""
+
+    def converse(self, callers: Any) -> Conversation:
+        if len(callers):
+            yield Message("collect", self._everybody)
+            raise ZeroDivisionError("always")
+
+
+class Speechless(PointsServer):
+    """Raises before it has said anything."""
+
+    def converse(self, callers: Any) -> Conversation:
+        raise ZeroDivisionError("never a word")
+        yield
+
+
+def served_by(server: type[PointsServer]) -> Points:
+    @dataclasses.dataclass(frozen=True)
+    class Served(Points):
+        def server(self, problem: Any, n: int, rng: Streams) -> PointsServer:
+            return server(n, 2)
+
+    return Served()
+
+
+def unlucky(*who: int, when: Callable[[], bool] = lambda: True) -> Callable[..., Any]:
+    """Replies of some agents say that they had 13 observations, of reward 1."""
+
+    def forged(agent: int, letter: Any, answer: Any) -> Any:
+        if agent not in who or answer.content is None or not when():
+            return answer
+        arm = np.eye(3)[:1]
+        return told(answer, lambda held: {"points": arm, "counts": np.array([13]), "sums": np.array([13.0])})
+
+    return forged
+
+
+def federation(where: Path, server: type[PointsServer], **trust: Any) -> Deployed:
+    deployed = Deployed(where, served_by(server), LINEAR, HORIZON)
+    deployed.coordinator = Coordinator(
+        deployed.settings, deployed.post, deployed.book, AT_ONCE, trust=Trust(**trust) if trust else None
+    )
+    return deployed
+
+
+def run(deployed: Deployed, first: int, last: int) -> None:
+    for step in range(first, last):
+        deployed.live(step)
+        deployed.coordinator.step()
+
+
+def observed(deployed: Deployed) -> float:
+    return float(deployed.coordinator.server.state()["total"][0])
+
+
+@pytest.mark.parametrize("server", [Delicate, Infected, Enormous])
+def test_who_spoils_a_conversation_is_found_and_left_out_of_it(server, tmp_path):
+    deployed = federation(tmp_path, server)
+    deployed.post.forged = unlucky(2)
+    run(deployed, 0, 3)
+    (entry,) = deployed.book.quarantine.entries()
+    assert (entry.guilty, entry.sure, entry.state, entry.turn) == ((2,), True, "declined", 0)
+    assert observed(deployed) == 9.0, "three of each of the others, asked for once"
+    assert deployed.book.contributions.of(2).replies == 0
+    asked = [who for who, letter, _ in deployed.post.carried if Wire.decode(letter.content)[0] == "collect"]
+    assert sorted(asked) == [0, 1, 2, 3]
+    rejection = deployed.book.rejections()[-1]
+    assert (rejection.identity, rejection.turn) == (2, 0)
+    assert "it has spoilt the conversation" in rejection.why
+
+
+def test_two_that_spoil_it_together_are_found(tmp_path):
+    deployed = federation(tmp_path, DelicateTogether)
+    deployed.post.forged = unlucky(1, 3)
+    run(deployed, 0, 3)
+    (entry,) = deployed.book.quarantine.entries()
+    assert len(entry.guilty) == 1
+    assert set(entry.guilty) <= {1, 3}, "without either of them it goes on"
+    assert observed(deployed) == 6.0 + 13.0
+
+
+def test_each_of_several_is_found(tmp_path):
+    deployed = federation(tmp_path, Delicate)
+    deployed.post.forged = unlucky(0, 1, 3)
+    run(deployed, 0, 3)
+    (entry,) = deployed.book.quarantine.entries()
+    assert entry.guilty == (0, 1, 3)
+    assert observed(deployed) == 3.0
+
+
+def test_what_nobody_explains_is_given_up_and_nobody_loses_anything(tmp_path):
+    deployed = federation(tmp_path, Hopeless)
+    run(deployed, 0, 6)
+    entries = deployed.book.quarantine.entries()
+    assert entries
+    assert all(entry.guilty == () and not entry.sure for entry in entries)
+    assert observed(deployed) == 0.0
+    assert deployed.book.cut() is None
+    assert deployed.book.contributions.all() == {}
+    assert deployed.book.quarantine.suspended() == {}
+
+
+def test_a_server_that_cannot_begin_to_speak_is_told_of_once(tmp_path):
+    deployed = federation(tmp_path, Speechless)
+    run(deployed, 0, 6)
+    (entry,) = deployed.book.quarantine.entries()
+    assert entry.times == 6
+    assert "never a word" in entry.error
+
+
+# killed in between
+
+
+def test_a_server_that_is_killed_while_it_sets_something_apart_does_it_again(tmp_path, monkeypatch):
+    deployed = federation(tmp_path, Delicate)
+    deployed.post.forged = unlucky(2)
+
+    class KilledError(BaseException):
+        pass
+
+    def killed(*_: Any, **__: Any) -> None:
+        raise KilledError
+
+    for method in ("undo", "begin", "conclude"):
+        with monkeypatch.context() as patch:
+            whole = getattr(Book, method)
+
+            def kill(self: Book, *args: Any, whole: Any = whole, **kwargs: Any) -> None:
+                # only what happens within the transaction that sets a conversation apart
+                if self._db.in_transaction:
+                    raise KilledError
+                whole(self, *args, **kwargs)
+
+            patch.setattr(Book, method, kill)
+            with pytest.raises(KilledError):
+                run(deployed, 0, 3) if deployed.book.cut() is None else deployed.coordinator.step()
+        assert deployed.book.quarantine.entries() == []
+        deployed.book.close()
+        deployed.restart()
+    deployed.coordinator.step()
+    (entry,) = deployed.book.quarantine.entries()
+    assert entry.guilty == (2,)
+    assert observed(deployed) == 9.0
+
+
+# again and again
+
+
+def test_repeated_offenders_are_left_out_until_the_operator_acts(tmp_path):
+    deployed = federation(tmp_path, Delicate, strikes=3)
+    deployed.post.forged = unlucky(2)
+    run(deployed, 0, 24)
+    entries = deployed.book.quarantine.entries()
+    assert [entry.state for entry in entries] == ["declined", "declined", "held"]
+    assert list(deployed.book.quarantine.suspended()) == [2]
+    heard = [who for who, *_ in deployed.post.carried]
+    last = max(place for place, who in enumerate(heard) if who == 2)
+    assert 0 in heard[last + 1 :], "the others go on"
+    with deployed.book.writing():
+        deployed.book.quarantine.decide(entries[-1].id, "dropped")
+    assert deployed.book.quarantine.suspended() == {}
+    deployed.post.forged = lambda who, letter, answer: answer
+    before = len(deployed.post.carried)
+    run(deployed, 24, 33)
+    assert 2 in [who for who, *_ in deployed.post.carried[before:]]
+
+
+def test_old_strikes_are_forgiven(tmp_path):
+    deployed = federation(tmp_path, Delicate, strikes=2, forgiven_after=0.0)
+    deployed.post.forged = unlucky(2)
+    run(deployed, 0, 24)
+    assert len(deployed.book.quarantine.entries()) > 3
+    assert deployed.book.quarantine.suspended() == {}
+
+
+# algorithms of the catalogue
+
+
+@pytest.mark.parametrize("name", ["dislinucb", "async-linucb", "fedglb-ucb", "fedglb-ucb-3", "hetofedbandit"])
+def test_numbers_that_inspection_would_let_in_cannot_stop_anybody(name, tmp_path, monkeypatch):
+    """Suppose bounds did not exist: whatever is sent, the server does not raise, and others are served."""
+    monkeypatch.setattr(Inspector, "_check_meaning", lambda *_: None)
+    deployed = Deployed(tmp_path, talkative(name), home(name, clients=4), HORIZON)
+    rng = np.random.default_rng(0)
+
+    def poisoned(who: int, letter: Any, answer: Any) -> Any:
+        if who != 1 or answer.content is None or rng.random() < 0.3:
+            return answer
+        size = 10.0 ** rng.integers(5, 308)
+        return told(answer, lambda held: {key: value * size + size for key, value in held.items()})
+
+    deployed.post.forged = poisoned
+    for step in range(40):
+        deployed.live(step)
+        deployed.coordinator.step()
+    entries = deployed.book.quarantine.entries()
+    assert {who for entry in entries for who in entry.guilty if entry.sure} <= {1}
+    assert all(
+        np.isfinite(state).all() for state in deployed.coordinator.server.state().values() if state.dtype == "f8"
+    )
