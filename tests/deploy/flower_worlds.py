@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import fields
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -44,7 +44,7 @@ class DeskPost:
 
     def ring(self, seconds: float) -> Mapping[int, Presence]:
         rung = {who: desk.ring() for who, desk in self.desks.items() if who not in self.away}
-        return rung | {who: Presence(calling=False) for who in self.quiet & rung.keys()}
+        return rung | {who: replace(rung[who], calling=False) for who in self.quiet & rung.keys()}
 
     def ask(self, letters: Mapping[int, Letter], seconds: float) -> Mapping[int, Answer]:
         answers = {}

@@ -8,9 +8,9 @@ from deployed_algorithms import STAR, home, talkative
 from flower_worlds import Deployed, Simulated, assert_same, open_agent
 
 import fedbandits as fb
-from fedbandits.contract.wire import Wire
+from fedbandits.contract.wire import Wire, hand_overs
 from fedbandits.deploy.flower.desk import Desk
-from fedbandits.deploy.flower.expected_answers import Newcomer, hand_overs
+from fedbandits.deploy.flower.expected_answers import Newcomer
 from fedbandits.deploy.flower.post import Letter
 
 HORIZON = 24

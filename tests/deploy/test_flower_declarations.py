@@ -16,8 +16,7 @@ import fedbandits as fb
 from fedbandits.channel import Quantise, Through
 from fedbandits.contract.algorithm import Algorithm
 from fedbandits.contract.messages import Message
-from fedbandits.contract.wire import Bound, Utterance, Wire, vector
-from fedbandits.deploy.flower.expected_answers import hand_overs
+from fedbandits.contract.wire import Bound, Utterance, Wire, hand_overs, vector
 from fedbandits.deploy.flower.inspection import Inspector, RejectedError
 from fedbandits.deploy.flower.post import Answer
 from fedbandits.deploy.settings import Settings

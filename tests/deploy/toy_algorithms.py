@@ -135,12 +135,21 @@ class PointsAgents(InTurn):
 
     def _observe(self, who: IntArray, chosen: FloatArray, rewards: FloatArray) -> None:
         for agent, arm, reward in zip(who, chosen, rewards, strict=True):
-            known = (self.points[agent, : self.held[agent]] == arm).all(axis=1)
-            place = int(np.argmax(known)) if known.any() else int(self.held[agent])
-            self.held[agent] += not known.any()
-            self.points[agent, place] = arm
-            self.counts[agent, place] += 1
-            self.sums[agent, place] += reward
+            self._put(agent, arm, 1, reward)
+
+    def _put(self, agent: int, arm: FloatArray, count: int, total: float) -> None:
+        known = (self.points[agent, : self.held[agent]] == arm).all(axis=1)
+        place = int(np.argmax(known)) if known.any() else int(self.held[agent])
+        self.held[agent] += not known.any()
+        self.points[agent, place] = arm
+        self.counts[agent, place] += count
+        self.sums[agent, place] += total
+
+    def restore(self, sent: Message, observed: FloatArray) -> None:
+        self.new[sent.who] += observed.astype(np.int64)
+        for row, agent in enumerate(sent.who):
+            for place in range(sent.lengths["m"][row]):
+                self._put(agent, *(sent.arrays[name][row, place] for name in ("points", "counts", "sums")))
 
     def answer(self, request: Message) -> Message | None:
         who = request.who
@@ -385,6 +394,10 @@ class NoisyAgents(InTurn):
         self.new[who] = 0
         self.sums[who] = 0.0
         return Message("sums", who, {"sums": noisy})
+
+    def restore(self, sent: Message, observed: FloatArray) -> None:
+        self.new[sent.who] += observed.astype(np.int64)
+        self.sums[sent.who] += sent.arrays["sums"]
 
 
 class NoisyServer(Collecting):

@@ -5,30 +5,36 @@ from __future__ import annotations
 import os
 import random
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Never, Self
+from typing import TYPE_CHECKING, Any, Literal, Never, Self
 
 from fedbandits.contract.arrays import State
 from fedbandits.contract.catalogue import ConfigError, hint
-from fedbandits.deploy.decision import Decision, named
+from fedbandits.deploy.acknowledgements import Verdict
+from fedbandits.deploy.answering import Answering, check_turn
+from fedbandits.deploy.deciding import Deciding
+from fedbandits.deploy.decision import Decision
 from fedbandits.deploy.errors import (
     AgentError,
     CannotForgetError,
-    ConflictError,
     InputError,
     SettingsError,
     translated,
 )
 from fedbandits.deploy.former_settings import in_python
-from fedbandits.deploy.inputs import Arms, check_text, menu, seconds
+from fedbandits.deploy.importing import Importing, read_log
+from fedbandits.deploy.inputs import Arms, Menu, NamesOfArms, check_person, menu, seconds
 from fedbandits.deploy.journal import Journal
 from fedbandits.deploy.known_facts import read_facts
+from fedbandits.deploy.logged import Logged, page
+from fedbandits.deploy.places import Places, unit
 from fedbandits.deploy.population import population_with_secret
 from fedbandits.deploy.rehearsal import rehearse
+from fedbandits.deploy.replica import Replica
 from fedbandits.deploy.rewarding import Rewarding, ToldRewards
-from fedbandits.deploy.settings import Settings, made, stored
+from fedbandits.deploy.settings import Settings, has_other_habits, made, stored
 from fedbandits.deploy.status import Status, status_of, synchronised_at
 from fedbandits.deploy.transactions import Transactions
 
@@ -36,8 +42,6 @@ if TYPE_CHECKING:
     from fedbandits.contract.algorithm import Algorithm
     from fedbandits.contract.facts import Fact
     from fedbandits.contract.problem import Problem
-
-_LAST_TURN = 2**63 - 1
 
 
 class Agent:
@@ -76,7 +80,7 @@ class Agent:
         """What the agent was made with."""
         self._journal = journal
         self._clock = clock
-        self._tags = random.Random()  # seeded by the operating system
+        self._random = random.Random()  # seeded by the operating system
         self._transactions = Transactions(
             journal, settings, self._expired_before, snapshot_every=snapshot_every, verify=verify
         )
@@ -97,6 +101,11 @@ class Agent:
         common: int | None = None,
         expire_after: float | timedelta | None = None,
         packed: bool | None = None,
+        features: Sequence[str] | None = None,
+        arm_names: Sequence[str] | None = None,
+        missing: Literal["refused", "zero"] | None = None,
+        explore: float | None = None,
+        keep_shown: bool | None = None,
         durable: bool = True,
         timeout: float = 10.0,
         snapshot_every: int = 1000,
@@ -107,9 +116,9 @@ class Agent:
     ) -> Self:
         """The agent in the file `path`, which is made if there is none.
 
-        A new agent needs `algorithm` and `dim`, the number d of features of an arm. The settings up to `packed` are
-        written into the file: an existing agent is opened by its path alone, and whatever else is given must be what it
-        was made with.
+        A new agent needs `algorithm` and `dim`, the number d of features of an arm, or their names. The settings up to
+        `keep_shown` are written into the file: an existing agent is opened by its path alone, and whatever else is
+        given must be what it was made with; the last three may be given anew.
 
         - `facts`: what is known of the problem, as in `[Noise(0.5), Range(0, 1)]`; see `fedbandits.facts`. A reward
           outside of the `Range` is refused.
@@ -121,6 +130,13 @@ class Agent:
         - `common` (0): what the draws derive from that all agents of a federation and its server have in common.
         - `expire_after`: seconds, or a timedelta, after which a decision no longer awaits its reward; by default never.
         - `packed`: whether replies carry symmetric matrices as triangles.
+        - `features`: names of the d features, in place of `dim`; arms may then be told as `{"age": 0.3, ...}`.
+        - `arm_names`: names of the arms of an agent that knows arms by their place, in place of `dim`; see `places`.
+        - `missing` ("refused"): "zero" lets features that are not told of an arm count as 0.
+        - `explore` (0): with this probability the arm is drawn uniformly, so that what was logged can be used to judge
+          other rules later; see `exploring`. Regret grows by about this share of what random choices cost.
+        - `keep_shown` (False): the arms that a decision was among are kept after its reward, too, until they are
+          forgotten. Another 8 K d bytes for each decision.
 
         The other settings hold for this opening alone.
 
@@ -151,6 +167,11 @@ class Agent:
             "common": common,
             "expire_after": expire_after,
             "packed": packed,
+            "features": None if features is None else tuple(features),
+            "arm_names": None if arm_names is None else tuple(arm_names),
+            "missing": missing,
+            "explore": explore,
+            "keep_shown": keep_shown,
         }
         given = {name: value for name, value in given.items() if value is not None}
         if snapshot_every < 1:
@@ -165,6 +186,9 @@ class Agent:
                 settings = stored(text, given)
             except SettingsError as error:
                 raise SettingsError(f"{path}: {error}") from error
+            if has_other_habits(text, settings):
+                with translated(path):
+                    journal.revise(settings.text())
             if warm:
                 rehearse(settings)
             return cls(journal, settings, snapshot_every=snapshot_every, verify=verify, clock=clock)
@@ -174,20 +198,40 @@ class Agent:
 
     # deciding and learning
 
-    def decide(self, arms: Arms) -> Decision:
+    def decide(self, arms: Arms, who: str | None = None) -> Decision:
         """Choose one of `arms`: K rows of d features, or a mapping from the names of arms to their features.
+
+        The features of an arm are d numbers, or numbers by the names that were declared (`features`); agents that know
+        arms by their place take a list of names (`places`). `who` the decision is about is recorded with it.
 
         Local and immediate. The arms are kept until the reward has come or the decision has expired (8 K d bytes), the
         features of the chosen one until they are forgotten.
         """
-        names, shown = menu(arms, self.settings)
-        tag = self._tags.getrandbits(63)
+        asked = menu(arms, self.settings)
+        check_person(who)
         with self._transactions.writing() as replica:
-            pick = replica.decide(shown)
-            entry = replica.counts.entry
-            name = None if names is None else names[pick]
-            self._journal.decide(entry, self._clock(), tag, pick, name, shown)
-        return Decision(named(entry, tag), pick if name is None else name, pick)
+            return self._deciding(replica).decide(asked, who)
+
+    def decide_many(self, menus: Iterable[Arms], who: Iterable[str | None] | None = None) -> list[Decision]:
+        """As `decide` for each of `menus`, in their order: all are decided, or none; one wait for the disk.
+
+        `who` are the persons that they are about, one for each. All are decided on what is known now: no reward comes
+        in between.
+        """
+        asked: list[Menu | NamesOfArms] = []
+        for number, arms in enumerate(menus):
+            try:
+                asked.append(menu(arms, self.settings))
+            except InputError as error:
+                raise InputError(f"decision {number}: {error}") from error
+        persons = [None] * len(asked) if who is None else list(who)
+        if len(persons) != len(asked):
+            raise InputError(f"{len(asked)} decisions are about {len(persons)} persons; name one for each, or none")
+        for person in persons:
+            check_person(person)
+        with self._transactions.writing() as replica:
+            deciding = self._deciding(replica)
+            return [deciding.decide(*one) for one in zip(asked, persons, strict=True)]
 
     def reward(self, decision: str, value: float) -> bool:
         """Tell the reward of a decision by its id; whether it was counted now, or (False) had been already.
@@ -218,7 +262,9 @@ class Agent:
         with self._transactions.reading() as replica:
             return bool(replica.population.calling()[0])
 
-    def answer(self, letter: bytes, conversation: str, turn: int) -> bytes | None:
+    def answer(
+        self, letter: bytes, conversation: str, turn: int, verdicts: Sequence[Verdict] | None = None
+    ) -> bytes | None:
         """What the agent answers to a server's `letter`, the `turn`-th of a `conversation`; None: nothing.
 
         Letters are what `Wire.encode` makes of the messages that the algorithm declares. The same turn of the same
@@ -226,23 +272,19 @@ class Agent:
         server may repeat what was lost on the way. Another letter under the same turn raises `ConflictError`, bytes
         that the algorithm cannot take in `LetterError`. Replies of the last two conversations are kept; a letter of an
         older one, which no server repeats, may be refused with `ConflictError`.
+
+        `verdicts` come with the letter: what became of earlier replies that handed something over. What was declined is
+        the agent's again, and goes with the next such reply (`acknowledgements`); replies are kept until that is known.
+        None is for a server that never tells: it is taken to have taken in everything.
         """
-        check_text("the name of a conversation", conversation)
-        if not 0 <= turn <= _LAST_TURN:
-            raise InputError(f"turns are counted from 0 (got {turn})")
+        check_turn(conversation, turn)
         with self._transactions.writing() as replica:
-            known = self._journal.reply_to(conversation, turn, letter)
-            if known is not None:
-                if not known.same:
-                    raise ConflictError(f"turn {turn} of conversation {conversation!r} was another letter")
-                if not known.kept:
-                    raise ConflictError(f"turn {turn} of conversation {conversation!r} was answered long ago")
-                return known.reply
-            request = replica.read(letter)
-            at = self._clock()
-            reply = replica.answer(request, at)
-            self._journal.answer(replica.counts.entry, at, conversation, turn, letter, reply)
-        return reply
+            return Answering(self._journal, replica, self._clock()).answer(letter, conversation, turn, verdicts)
+
+    def unacknowledged(self) -> list[tuple[str, int]]:
+        """Conversations and turns of replies that handed something over of which no server has said what became."""
+        with self._transactions.reading():
+            return self._journal.unacknowledged()
 
     @property
     def synchronised_at(self) -> datetime | None:
@@ -278,7 +320,41 @@ class Agent:
         """What its algorithm knows of the problem."""
         return self.settings.problem
 
+    def log(self, *, shown: bool = False) -> Iterator[Logged]:
+        """All decisions that are on record, in order: what evaluation needs; with the arms that were `shown`, as far as
+        they are kept. Decisions that are taken meanwhile may be among them.
+        """
+        after: int | None = 0
+        while after is not None:
+            with self._transactions.reading():
+                lines, after = page(self._journal, self.settings.dim, after, shown=shown)
+            yield from lines
+
     # upkeep
+
+    def import_log(self, content: bytes) -> int:
+        """Begin from history: learn from the observations in a CSV file; how many they were.
+
+        See `importing` for its columns. All are taken in, or none; the same content is taken in once (`ConflictError`).
+        """
+        observations = read_log(content, self.settings)
+        with self._transactions.writing() as replica:
+            now = self._clock()
+            Importing(self._journal, self.settings, replica, now, self._random).take_in(content, observations)
+        return len(observations)
+
+    def retire(self, name: str, *, drop: bool = False) -> None:
+        """Let an arm that is known by its name alone be shown no more; `drop` what was learned of it.
+
+        Its place is given to another name only after that: rewards of decisions that took it are refused from then on.
+        Raises `InputError` for names that have no place, and where the algorithm cannot drop what it knows of an arm.
+        """
+        with self._transactions.writing() as replica:
+            place = Places(self._journal, self.settings).retire(name, free=drop)
+            if drop:
+                replica.drop_arm(place)
+                self._journal.drop_awaiting(unit(place, self.settings))
+                self._transactions.save(replica)
 
     def forget(self, before: datetime | float) -> int:
         """Remove the raw observations of all decisions taken `before` a time; how many decisions that were.
@@ -315,6 +391,9 @@ class Agent:
     def __exit__(self, *exception: object) -> None:
         self.close()
 
+    def _deciding(self, replica: Replica) -> Deciding:
+        return Deciding(self._journal, self.settings, replica, self._clock(), self._random)
+
     def _tell(self, told: ToldRewards, *, together: bool) -> list[bool | AgentError]:
         """One transaction for all, whatever is refused."""
         with self._transactions.writing() as replica:
@@ -344,8 +423,8 @@ def _has_content(path: str | os.PathLike[str]) -> bool:
 
 def _newly(path: str | os.PathLike[str], given: Mapping[str, Any]) -> str:
     """The settings of a new agent, which have been tried."""
-    if "algorithm" not in given or "dim" not in given:
-        raise SettingsError(f"there is no agent in {path}; a new one needs algorithm= and dim=")
+    if "algorithm" not in given or not {"dim", "features", "arm_names"} & given.keys():
+        raise SettingsError(f"there is no agent in {path}; a new one needs algorithm= and dim=, or names of features")
     settings = made(given)
     population_with_secret(settings)
     return settings.text()

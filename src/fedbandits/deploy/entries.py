@@ -41,6 +41,17 @@ class Rewarded:
 
 
 @dataclass(frozen=True, slots=True)
+class HandOver:
+    """A reply that handed something over: its bytes as long as they are kept, and what became of it (None: not known
+    yet).
+    """
+
+    entry: int
+    reply: bytes | None
+    accepted: bool | None
+
+
+@dataclass(frozen=True, slots=True)
 class Answered:
     """A letter on record, and what was answered (None: nothing)."""
 
@@ -48,8 +59,10 @@ class Answered:
     at: float
     request: bytes
     reply: bytes | None
-    verdicts: str | None = None
-    """What came with the letter about earlier replies, as JSON."""
+    handed_over: bool = False
+    """Whether the reply handed something over of which the server tells what became of it."""
+    settled: tuple[HandOver, ...] = ()
+    """What the letter told about earlier replies that handed something over."""
 
 
 Event = Decided | Rewarded | Answered
@@ -71,17 +84,6 @@ class Known:
     same: bool
     reply: bytes | None
     kept: bool
-
-
-@dataclass(frozen=True, slots=True)
-class HandOver:
-    """A reply that handed something over: its bytes as long as they are kept, and what became of it (None: not known
-    yet).
-    """
-
-    entry: int
-    reply: bytes | None
-    accepted: bool | None
 
 
 @dataclass(frozen=True, slots=True)

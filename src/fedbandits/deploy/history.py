@@ -83,11 +83,10 @@ class History:
             return None
         return HandOver(row[0], row[11], None if row[5] is None else bool(row[5]))
 
-    def unacknowledged(self) -> int:
-        """How many replies handed something over of which it is not known what became of it."""
-        pending = "SELECT count(*) FROM letters WHERE handed_over AND accepted IS NULL"
-        count: int = self._db.execute(pending).fetchone()[0]
-        return count
+    def unacknowledged(self) -> list[tuple[str, int]]:
+        """Conversations and turns of replies that handed something over of which it is not known what became of it."""
+        pending = "SELECT conversation, turn FROM letters WHERE handed_over AND accepted IS NULL ORDER BY entry"
+        return self._db.execute(pending).fetchall()
 
     def counters(self) -> dict[str, int]:
         """What is counted in the file."""
@@ -145,7 +144,15 @@ class History:
         for row in self._db.execute(f"{_LETTER} WHERE entry > ? ORDER BY entry", (after,)):
             self._check_letter(row)
             self._hold_together(row[10] is not None, f"the letter of entry {row[0]}")
-            yield Answered(row[0], row[3], row[10], row[11], row[6])
+            yield Answered(row[0], row[3], row[10], row[11], bool(row[4]), tuple(self._settled(row[6])))
+
+    def _settled(self, verdicts: str | None) -> Iterator[HandOver]:
+        """The hand-overs that a letter told about, with what it told."""
+        for entry, accepted in json.loads(verdicts or "[]"):
+            row = self._db.execute(f"{_LETTER} WHERE entry = ?", (entry,)).fetchone()
+            self._hold_together(row is not None, f"the letter of entry {entry}")
+            self._check_letter(row)
+            yield HandOver(entry, row[11], bool(accepted))
 
     def _turn(self, conversation: str, turn: int) -> Row | None:
         found = self._db.execute(f"{_LETTER} WHERE conversation = ? AND turn = ?", (conversation, turn))

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import logging
 import zipfile
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
+from fedbandits.algorithms.armed.agents import ArmedAgents
 from fedbandits.contract.arrays import FloatArray, State
 from fedbandits.contract.messages import Message
 from fedbandits.contract.state import from_bytes, to_bytes
 from fedbandits.contract.streams import Secret
-from fedbandits.contract.wire import Wire
-from fedbandits.deploy.entries import Answered, ChosenBy, Decided, Event, Rewarded, Snapshot
+from fedbandits.contract.wire import Wire, hand_overs
+from fedbandits.deploy.entries import Answered, ChosenBy, Decided, Event, HandOver, Rewarded, Snapshot
 from fedbandits.deploy.errors import AgentError, InputError, LetterError, ReplayError
 from fedbandits.deploy.exploring import Considered
 from fedbandits.deploy.inputs import FLOATS
@@ -22,6 +25,8 @@ from fedbandits.deploy.parts import names_within, parts_of
 from fedbandits.deploy.population import ALONE, population_with_secret
 from fedbandits.deploy.secret import fresh_nonce
 from fedbandits.deploy.settings import Settings
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(slots=True)
@@ -33,6 +38,10 @@ class Counts:
     rewards: int = 0
     letters: int = 0
     synchronised_at: float | None = None
+    unsent: int = 0
+    """Rewards since the last reply that handed anything over."""
+    handed: dict[str, int] = dataclasses.field(default_factory=dict)
+    """By the entry of replies of which it is not known what became of them: how many rewards they hand over."""
 
 
 class Replica:
@@ -49,6 +58,7 @@ class Replica:
     def __init__(self, settings: Settings, snapshot: Snapshot | None) -> None:
         self._settings = settings
         self._wire = settings.wire
+        self._hand_overs = hand_overs(settings.algorithm.about.says)
         self.counts = Counts()
         self.ahead = False
         """Whether it may hold something that the file does not."""
@@ -79,26 +89,18 @@ class Replica:
 
     # going on
 
-    def consider(self, shown: FloatArray) -> Considered:
-        """What the agent thinks of arms (K, d), of which it is about to choose one; changes nothing."""
-        try:
-            scores, chances = (tell(ALONE, shown[None]) for tell in (self.population.scores, self.population.chances))
-        except ValueError as error:
-            raise InputError(str(error)) from error
-        return Considered(None if scores is None else scores[0], None if chances is None else chances[0])
-
-    def decide(self, shown: FloatArray, nonce: bytes | None = None) -> int:
+    def decide(self, shown: FloatArray, nonce: bytes | None = None) -> Considered:
         """Choose among arms (K, d)."""
         self._enter(nonce)
         try:
-            pick = int(self.population.choose(ALONE, shown[None])[0])
+            picks, scores, chances = self.population.choose_and_tell(ALONE, shown[None])
         except AgentError:
             raise
         except ValueError as error:
             raise InputError(str(error)) from error
         self.counts.entry += 1
         self.counts.decisions += 1
-        return pick
+        return Considered(int(picks[0]), None if scores is None else scores[0], None if chances is None else chances[0])
 
     def note(self, nonce: bytes | None = None) -> None:
         """A decision that somebody else has taken."""
@@ -113,6 +115,7 @@ class Replica:
         self.population.learn(ALONE, shown, np.array([decided.pick]), np.array([reward]))
         self.counts.entry += 1
         self.counts.rewards += 1
+        self.counts.unsent += 1
 
     def read(self, letter: bytes) -> Message:
         """The message in a server's letter, if it is one that the algorithm declares; changes nothing."""
@@ -128,9 +131,23 @@ class Replica:
                 raise LetterError(f"{name!r} of the letter {kind!r} is not finite")
         return request
 
-    def answer(self, request: Message, at: float, nonce: bytes | None = None) -> bytes | None:
-        """Do what the server says; the reply as bytes, if there is one."""
+    def answer(
+        self,
+        request: Message,
+        at: float,
+        nonce: bytes | None = None,
+        *,
+        settled: Sequence[HandOver] = (),
+        acknowledged: bool = False,
+    ) -> bytes | None:
+        """Do what the server says; the reply as bytes, if there is one.
+
+        First, what the letter tells about earlier replies (`settled`) is taken in. `acknowledged`: the server tells
+        what becomes of the reply, if it hands something over (`awaits_verdict`).
+        """
         self._enter(nonce)
+        for told in settled:
+            self._settle(told)
         try:
             reply = self.population.answer(request)
         except Exception as error:  # whatever a stranger's numbers may lead to
@@ -141,7 +158,43 @@ class Replica:
         if reply is None:
             return None
         self._wire.check(reply, "up")
+        if reply.kind in self._hand_overs:
+            if acknowledged:
+                self.counts.handed[str(self.counts.entry)] = self.counts.unsent
+            self.counts.unsent = 0
         return self._wire.encode(reply, 0, "up")
+
+    def awaits_verdict(self, entry: int) -> bool:
+        """Whether the reply of an entry handed something over, and it is not known what became of it."""
+        return str(entry) in self.counts.handed
+
+    def _settle(self, told: HandOver) -> None:
+        """What was handed over is known to be taken in; or it was not, and is the agent's again."""
+        observed = self.counts.handed.pop(str(told.entry), 0)
+        if told.accepted:
+            return
+        try:
+            kind, arrays = Wire.decode(told.reply or b"")
+            sent = self._wire.gathered(kind, ALONE, [arrays], "up")
+            self.population.restore(sent, np.array([float(observed)]))
+        except ValueError as error:
+            # an algorithm that cannot take anything back goes on without
+            log.warning("what was handed over in entry %d was declined, and is lost: %s", told.entry, error)
+            return
+        self.counts.unsent += observed
+
+    def drop_arm(self, place: int) -> None:
+        """Forget what was learned of an arm that is known by its place. The entry that this takes is in no table: the
+        state has to be saved before anything else is done.
+        """
+        self._enter(None)
+        try:
+            if not isinstance(self.population, ArmedAgents):
+                raise ValueError("only algorithms that know arms by their place can drop one")
+            self.population.drop_arm(place)
+        except ValueError as error:
+            raise InputError(str(error)) from None
+        self.counts.entry += 1
 
     # doing again
 
@@ -198,10 +251,12 @@ class Replica:
                 self.note(nonce)
                 return True
             case Decided():
-                own = self.decide(self._shown(event), nonce)
+                own = self.decide(self._shown(event), nonce).pick
                 return event.chosen_by is ChosenBy.CHANCE or own == event.pick
             case Answered():
-                return self.answer(self.read(event.request), event.at, nonce) == event.reply
+                request, told = self.read(event.request), event.settled
+                reply = self.answer(request, event.at, nonce, settled=told, acknowledged=event.handed_over)
+                return reply == event.reply
             case Rewarded():
                 self.learn(event.decision, event.value, nonce)
                 return True

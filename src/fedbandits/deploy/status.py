@@ -34,6 +34,8 @@ class Status:
     """How far the trigger has come, 1 being where the agent calls; None if its algorithm has no trigger."""
     spent: float | None
     """Epsilon of differential privacy spent so far; None if the algorithm is not private."""
+    unacknowledged: int = 0
+    """Answers that handed something over, of which no server has said yet whether it took it in."""
 
 
 def status_of(replica: Replica, counters: Mapping[str, int], *, talks: bool) -> Status:
@@ -50,6 +52,7 @@ def status_of(replica: Replica, counters: Mapping[str, int], *, talks: bool) -> 
         calling=bool(population.calling()[0]),
         level=_of_one(population.urgency()) if talks else None,
         spent=_of_one(population.spent()),
+        unacknowledged=len(counts.handed),
     )
 
 

@@ -10,23 +10,29 @@ from __future__ import annotations
 import json
 import sqlite3
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from os import PathLike
+from pathlib import Path
 from typing import Self
 
 from fedbandits.contract.arrays import Array, State
+from fedbandits.contract.catalogue import ConfigError
 from fedbandits.contract.ledger import Ledger
 from fedbandits.contract.state import from_bytes, to_bytes
 from fedbandits.deploy.files import claim
 from fedbandits.deploy.flower.book_tables import SCHEMA
 from fedbandits.deploy.flower.clocks import Clocks
 from fedbandits.deploy.flower.contributions import Contributions, Handed
+from fedbandits.deploy.flower.durations import Durations, Outcome
 from fedbandits.deploy.flower.post import Letter
+from fedbandits.deploy.flower.quarantine import Quarantine
 from fedbandits.deploy.flower.rejections import Kind, Rejection, Rejections
 from fedbandits.deploy.flower.sightings import Sightings
 from fedbandits.deploy.flower.tallies import Tallies
+from fedbandits.deploy.flower.troubles import Troubles
+from fedbandits.deploy.flower.verdicts import Turn, Verdicts
 
 SETTINGS, BOOK, LOG = "federation.json", "server.db", "server.log"
 """The files in a server's directory: what the agents were made with, the book, and what the server has to say."""
@@ -41,6 +47,18 @@ class TurnRecord:
     replies: Mapping[int, bytes]
     late: Mapping[int, tuple[str, int]] = field(default_factory=dict)
     """Whose reply answers an earlier letter than that of the turn: its conversation and turn."""
+
+    def without(self, identities: Collection[int], letter: Turn) -> TurnRecord:
+        """The same turn of a conversation that begins anew, in which these agents are not reached; `letter` is what its
+        replies answer that are not late.
+        """
+        replies = {who: reply for who, reply in self.replies.items() if who not in identities}
+        return TurnRecord(
+            tuple(who for who in self.asked if who not in identities),
+            tuple(who for who in self.reached if who not in identities),
+            replies,
+            {who: self.late.get(who, letter) for who in replies},
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,20 +79,40 @@ class Owed:
 
 
 class Book:
-    """The book in the file `path`, which is made if there is none. Other processes may read it at any time."""
+    """The book in the file `path`, which is made if there is none. Other processes may read it at any time, also
+    `read_only`: such a book has the newest format already.
+    """
 
-    def __init__(self, path: str | PathLike[str]) -> None:
-        claim(path)
-        self._db = sqlite3.connect(path, timeout=30.0, isolation_level=None, check_same_thread=False)
-        self._db.execute("PRAGMA journal_mode = WAL")
-        self._db.execute("PRAGMA synchronous = FULL")
-        with self._writing():
-            SCHEMA.bring_forward(self._db, path)
+    def __init__(self, path: str | PathLike[str], *, read_only: bool = False) -> None:
+        if not read_only:
+            claim(path)
+        name = f"{Path(path).absolute().as_uri()}?mode={'ro' if read_only else 'rwc'}"
+        self._db = sqlite3.connect(name, timeout=30.0, isolation_level=None, check_same_thread=False, uri=True)
+        try:
+            self._open(path, read_only=read_only)
+        except BaseException:
+            self._db.close()
+            raise
         self.contributions = Contributions(self._db)
         self.sightings = Sightings(self._db)
         self.clocks = Clocks(self._db)
         self.tallies = Tallies(self._db)
+        self.durations = Durations(self.tallies)
+        self.troubles = Troubles(self._db)
+        self.verdicts = Verdicts(self._db)
+        self.quarantine = Quarantine(self._db)
         self._rejections = Rejections(self._db, self.tallies)
+
+    def _open(self, path: str | PathLike[str], *, read_only: bool) -> None:
+        found = SCHEMA.format_of(self._db, path)  # before anything is changed in a file of somebody else's
+        if read_only:
+            if found != SCHEMA.newest:
+                raise ConfigError(f"{path} has format {found}; the server brings it to {SCHEMA.newest} when it starts")
+            return
+        self._db.execute("PRAGMA journal_mode = WAL")
+        self._db.execute("PRAGMA synchronous = FULL")
+        with self._writing():
+            SCHEMA.bring_forward(self._db, path)
 
     def close(self) -> None:
         """Let go of the file."""
@@ -112,6 +150,8 @@ class Book:
         before.
         """
         with self._writing():
+            self.contributions.forget_totals(identity)
+            self.verdicts.forget(identity)
             return self._db.execute("DELETE FROM nodes WHERE identity = ?", (identity,)).rowcount > 0
 
     def bound(self) -> dict[int, str]:
@@ -144,8 +184,8 @@ class Book:
         with self._writing():
             self.save(**parts)
             self.contributions.settle()
-            for table in ("underway", "turns", "outcomes"):
-                self._db.execute(f"DELETE FROM {table}")
+            self.verdicts.complete()
+            self._forget_conversation()
 
     # the conversation under way
 
@@ -154,6 +194,24 @@ class Book:
         with self._writing():
             row = (conversation, json.dumps(list(callers)), json.dumps(list(reachable)))
             self._db.execute("INSERT INTO underway VALUES (?, ?, ?)", row)
+
+    def undo(self, kept: int = 0) -> None:
+        """Be as before the conversation under way: nothing of it was taken in. Letters of its first `kept` turns still
+        have to be delivered, those of others need not be.
+        """
+        with self._writing():
+            self.contributions.undo()
+            self.verdicts.undo()
+            self._db.execute(
+                "DELETE FROM undelivered WHERE turn >= ? AND conversation IN (SELECT conversation FROM underway)",
+                (kept,),
+            )
+            self._forget_conversation()
+
+    def record(self) -> dict[int, TurnRecord]:
+        """What the turns of the conversation under way brought that are over."""
+        turns = self._db.execute("SELECT turn FROM turns ORDER BY turn").fetchall()
+        return {turn: found for (turn,) in turns if (found := self.turn(turn)) is not None}
 
     def cut(self) -> Cut | None:
         """The conversation that was begun and not finished."""
@@ -182,10 +240,13 @@ class Book:
         settled: Sequence[int] = (),
         letters: Mapping[int, int] | None = None,
         handed: Mapping[int, Handed] | None = None,
+        taken: Mapping[int, Turn] | None = None,
+        declined: Mapping[int, Turn] | None = None,
     ) -> None:
         """A turn is over. Some of those reached still have to be told (`undelivered`), some owe an answer (`owed`),
         and the late answers of some were used (`settled`). `letters` is how many the agents said to have answered,
-        `handed` what they handed over.
+        `handed` what they handed over. By the letters that they answer: replies that hand something over and are
+        `taken` in if nothing comes between, and replies that were `declined`.
         """
         with self._writing():
             self._heard(letters or {})
@@ -194,6 +255,8 @@ class Book:
                 row = (turn, place, identity, record.replies.get(identity), *record.late.get(identity, (None, None)))
                 self._db.execute("INSERT INTO outcomes VALUES (?, ?, ?, ?, ?, ?)", row)
             self.contributions.add(handed or {})
+            self.verdicts.begin(taken or {})
+            self.verdicts.decline(declined or {})
             for identity, letter in (undelivered or {}).items():
                 self._db.execute(
                     "INSERT INTO undelivered (identity, conversation, turn, letter) VALUES (?, ?, ?, ?)",
@@ -235,10 +298,26 @@ class Book:
         with self._writing():
             self._db.execute("UPDATE owed SET answer = ? WHERE identity = ?", (answer, identity))
 
-    def drop(self, identity: int) -> None:
-        """A question that was not answered in time need not be answered any more."""
+    def drop(self, identity: int, declined: Letter | None = None) -> None:
+        """A question that was not answered in time need not be answered any more; or its answer was `declined`."""
         with self._writing():
             self._db.execute("DELETE FROM owed WHERE identity = ?", (identity,))
+            if declined is not None:
+                self.verdicts.decline({identity: (declined.conversation, declined.turn)})
+
+    def acknowledged(self, told: Mapping[int, Collection[Turn] | None]) -> dict[int, list[Turn]]:
+        """Agents say of which of their answers they do not know what became; those of which nobody here knows, and
+        which they are asked to hand over again.
+        """
+        with self._writing():
+            owed = {who: (debt.letter.conversation, debt.letter.turn) for who, debt in self.owed().items()}
+            cut, lost = self.cut(), {}
+            for identity, unknown in told.items():
+                expected = {owed[identity]} if identity in owed else set()
+                expected |= {turn for turn in unknown or () if cut is not None and turn[0] == cut.conversation}
+                if gone := self.verdicts.heard(identity, unknown, expected):
+                    lost[identity] = gone
+        return lost
 
     # what people want to know
 
@@ -262,6 +341,12 @@ class Book:
             self.sightings.mark(present, now)
             self.note(rang_at=now, present=len(present))
 
+    def spoke(self, outcome: Outcome, seconds: float, resent: int) -> None:
+        """A conversation has ended: after how long, and how many letters had to be sent again."""
+        with self._writing():
+            self.durations.ended(outcome, seconds, resent)
+            self.note(spoke_at=time.time(), resent=int(self.fact("resent")) + resent)
+
     def compare_clocks(self, offsets: Mapping[int, float]) -> None:
         """So many seconds are these agents' clocks ahead of the server's."""
         with self._writing():
@@ -277,6 +362,11 @@ class Book:
         row = self._db.execute("SELECT value FROM facts WHERE name = ?", (name,)).fetchone()
         return otherwise if row is None else row[0]
 
+    def words(self, name: str) -> str | None:
+        """A text that was noted; None if none was."""
+        row = self._db.execute("SELECT value FROM facts WHERE name = ?", (name,)).fetchone()
+        return None if row is None else str(row[0])
+
     # the floor, where it is given by command
 
     def grant(self, times: int = 1) -> int:
@@ -290,6 +380,14 @@ class Book:
         """Agents have said how many letters they have answered."""
         for identity, number in letters.items():
             self._db.execute("UPDATE nodes SET letters = max(letters, ?) WHERE identity = ?", (number, identity))
+
+    def _forget_conversation(self) -> None:
+        for table in ("underway", "turns", "outcomes"):
+            self._db.execute(f"DELETE FROM {table}")
+
+    def writing(self) -> AbstractContextManager[None]:
+        """Several changes as one: they have happened as a whole, or not at all."""
+        return self._writing()
 
     @contextmanager
     def _writing(self) -> Iterator[None]:

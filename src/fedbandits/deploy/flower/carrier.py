@@ -13,10 +13,12 @@ import numpy as np
 from fedbandits.contract.arrays import IntArray
 from fedbandits.contract.ledger import Ledger
 from fedbandits.contract.messages import Message
-from fedbandits.contract.wire import Wire, WireError
+from fedbandits.contract.wire import Wire, WireError, hand_overs
 from fedbandits.deploy.flower.book import Book, TurnRecord
 from fedbandits.deploy.flower.inspection import Inspector, RejectedError
+from fedbandits.deploy.flower.past import Past, Pasts
 from fedbandits.deploy.flower.post import Answer, Letter, Post, StoppedError
+from fedbandits.deploy.text import shown
 from fedbandits.transport.carriers import Carrier
 
 log = logging.getLogger(__name__)
@@ -55,6 +57,7 @@ class PostCarrier(Carrier):
         post: Post,
         book: Book,
         inspector: Inspector,
+        pasts: Pasts,
         ledger: Ledger,
         wire: Wire,
         *,
@@ -66,11 +69,13 @@ class PostCarrier(Carrier):
         self._post = post
         self._book = book
         self._inspector = inspector
+        self._pasts = pasts
         self._limit = patience.everybody if waits else patience.answer
         self._repeat = patience.repeat
         self._stopping = stopping
         self._conversation = ""
         self._turn = 0
+        self._hand_overs = hand_overs(wire.utterances or ())
         self._starting: Callable[[], None] = lambda: None
         self.resent = 0
         """Letters that were sent more than once."""
@@ -140,11 +145,20 @@ class PostCarrier(Carrier):
         if question:
             self._reject_odd_ones(letters, turn)
             reached = tuple(who for who in letters if who in turn.replies)
-            said_in = {who: (owed[who].letter.conversation, owed[who].letter.turn) for who in late if who in reached}
-            record = TurnRecord(tuple(letters), reached, turn.replies, said_in)
-            handed = {who: self._inspector.handed(turn.replies[who]) for who in reached}
+            said_in = {who: (owed[who].letter.conversation, owed[who].letter.turn) for who in late}
+            here = (self._conversation, self._turn)
+            record = TurnRecord(
+                tuple(letters), reached, turn.replies, {who: said for who, said in said_in.items() if who in reached}
+            )
             self._book.conclude(
-                self._turn, record, owed=silent, settled=list(late), letters=turn.letters, handed=handed
+                self._turn,
+                record,
+                owed=silent,
+                settled=list(late),
+                letters=turn.letters,
+                handed={who: self._inspector.handed(turn.replies[who]) for who in reached},
+                taken={who: said_in.get(who, here) for who in reached if self._hands_over(turn.replies[who])},
+                declined={who: said_in.get(who, here) for who in turn.declined},
             )
         else:
             record = TurnRecord(tuple(letters), tuple(who for who in letters if who not in turn.rejected), {})
@@ -169,13 +183,14 @@ class PostCarrier(Carrier):
             left = np.inf if self._limit is None else self._limit - (time.monotonic() - began)
             if left <= 0:
                 return
-            for who, answer in self._post.ask(pending, min(self._repeat, left)).items():
+            enclosed = self._book.verdicts.enclosed(pending)
+            for who, answer in self._post.ask(enclosed, min(self._repeat, left)).items():
                 letter = pending.pop(who)
                 turn.letters[who] = answer.letters
                 try:
-                    content = inspected(answer, letter, self._inspector, question=question)
+                    content = inspected(answer, letter, self._inspector, self._pasts.of(who), question=question)
                 except RejectedError as error:
-                    self._reject(who, letter, str(error), turn)
+                    self._reject(who, letter, str(error), turn, declined=answer.refused is None)
                 else:
                     if content is not None:
                         turn.replies[who] = content
@@ -193,10 +208,15 @@ class PostCarrier(Carrier):
             del turn.replies[who]
             self._reject(who, letters[who], f"the reply has {dict(lengths[who])}, others have {dict(common)}", turn)
 
-    def _reject(self, who: int, letter: Letter, why: str, turn: _Turn) -> None:
+    def _hands_over(self, reply: bytes) -> bool:
+        return Wire.decode(reply)[0] in self._hand_overs
+
+    def _reject(self, who: int, letter: Letter, why: str, turn: _Turn, *, declined: bool = True) -> None:
         turn.rejected.add(who)
-        log.warning("agent %d: turn %d of %s rejected: %s", who, self._turn, self._conversation, why)
-        self._book.reject(who, letter, why)
+        if declined:
+            turn.declined.add(who)
+        log.warning("agent %d: turn %d of %s rejected: %s", who, self._turn, self._conversation, shown(why))
+        self._book.reject(who, letter, why, "reply" if declined else "agent")
 
     def _gathered(self, record: TurnRecord) -> Message:
         read = [Wire.decode(record.replies[who]) for who in record.reached]
@@ -212,16 +232,18 @@ class _Turn:
     letters: dict[int, int] = field(default_factory=dict)
     """Of everybody who was heard: how many it has answered in all."""
     rejected: set[int] = field(default_factory=set)
+    declined: set[int] = field(default_factory=set)
+    """Of the rejected, those who have answered: what they handed over is theirs again."""
 
 
-def inspected(answer: Answer, letter: Letter, inspector: Inspector, *, question: bool) -> bytes | None:
-    """The content of an answer that may be let in; raises `RejectedError`."""
+def inspected(answer: Answer, letter: Letter, inspector: Inspector, past: Past, *, question: bool) -> bytes | None:
+    """The content of an answer that may be let in, by an agent with this `past`; raises `RejectedError`."""
     if answer.refused is not None:
         raise RejectedError(f"the agent refused it: {answer.refused}")
     if question:
         if answer.content is None:
             raise RejectedError("a question was answered with nothing")
-        inspector.read(answer.content, letter.content)
+        inspector.read(answer.content, letter.content, past)
     elif answer.content is not None:
         raise RejectedError("an instruction was answered, where nothing was to be said")
     return answer.content

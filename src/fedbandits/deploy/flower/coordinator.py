@@ -14,21 +14,24 @@ from __future__ import annotations
 import logging
 import secrets
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 
 import numpy as np
 
 from fedbandits.contract.arrays import IntArray
 from fedbandits.contract.ledger import Ledger
 from fedbandits.contract.server import Server
-from fedbandits.contract.wire import Wire
+from fedbandits.contract.wire import Wire, WireError, hand_overs
 from fedbandits.deploy.flower.book import Book
 from fedbandits.deploy.flower.carrier import Patience, PostCarrier, inspected
-from fedbandits.deploy.flower.expected_answers import hand_overs
 from fedbandits.deploy.flower.inspection import Inspector, RejectedError
-from fedbandits.deploy.flower.post import Answer, Letter, Post
+from fedbandits.deploy.flower.past import Pasts, Trust
+from fedbandits.deploy.flower.post import Answer, Letter, Post, Presence
+from fedbandits.deploy.flower.recovery import Recovery
 from fedbandits.deploy.flower.serving import Serving
+from fedbandits.deploy.flower.watching import SpoiltError, Watched
 from fedbandits.deploy.settings import Settings
+from fedbandits.deploy.text import shown
 from fedbandits.transport.carriers import hold
 
 log = logging.getLogger(__name__)
@@ -44,6 +47,7 @@ class Coordinator:
         book: Book,
         patience: Patience | None = None,
         stopping: Callable[[], bool] = lambda: False,
+        trust: Trust | None = None,
     ) -> None:
         algorithm, problem = settings.algorithm, settings.problem
         self.ledger = Ledger()
@@ -53,17 +57,21 @@ class Coordinator:
         self._patience = patience or Patience()
         self._needs_everybody = algorithm.about.waits
         self._keeps_late = hand_overs(algorithm.about.says)
+        self._trust = trust or Trust()
         self._inspector = Inspector(algorithm, problem, settings.wire)
+        self._pasts = Pasts(book, problem.horizon, self._trust.pace)
         self._carrier = PostCarrier(
             post,
             book,
             self._inspector,
+            self._pasts,
             self.ledger,
             settings.wire,
             waits=self._needs_everybody,
             patience=self._patience,
             stopping=stopping,
         )
+        self._recovery = Recovery(settings, book, self._inspector, self._trust)
         self._era = secrets.token_hex(8)
         self._held = 0
         self._restore()
@@ -72,9 +80,10 @@ class Coordinator:
         """Ring once and give the server the floor; whether it said anything."""
         present = self._post.ring(self._patience.ring)
         self._book.rang(present, time.time())
+        self._acknowledge(present)
         if self._resume():
             return True
-        reachable = self._tidy(set(present))
+        reachable = self._tidy(present.keys() - self._book.quarantine.suspended().keys())
         late = self._book.owed().keys() & reachable
         calling = {who for who, presence in present.items() if presence.calling} & reachable
         if self._needs_everybody and len(reachable) < self._settings.agents:
@@ -89,6 +98,16 @@ class Coordinator:
         self._held += 1
         return self._hold(f"{self._era}-{self._held}", _indices(calling | late), _indices(reachable), begun=False)
 
+    def _acknowledge(self, present: Mapping[int, Presence]) -> None:
+        """Forget verdicts that have reached their agents, and have handed over again what this book knows nothing of."""
+        told = {who: presence.unacknowledged for who, presence in present.items()}
+        for who, lost in self._book.acknowledged(told).items():
+            log.warning(
+                "agent %d has handed over %s, of which this book knows nothing (is it from a backup?): once more, please",
+                who,
+                ", ".join(f"turn {turn} of {conversation}" for conversation, turn in lost),
+            )
+
     def _resume(self) -> bool:
         """Continue the conversation that was cut, if one was."""
         cut = self._book.cut()
@@ -97,6 +116,10 @@ class Coordinator:
         self._restore()
         log.warning("continuing conversation %s, which was cut", cut.conversation)
         return self._hold(cut.conversation, _indices(cut.callers), _indices(cut.reachable), begun=True)
+
+    def recover(self) -> None:
+        """Forget what a step that failed has left in memory: the book alone says where to go on."""
+        self._restore()
 
     def _restore(self) -> None:
         """Become the server that the last completed conversation left."""
@@ -117,14 +140,20 @@ class Coordinator:
             if not begun:
                 self._book.begin(conversation, callers.tolist(), reachable.tolist())
 
-        before = int(self.ledger.conversations)
+        before, began, resent = int(self.ledger.conversations), time.monotonic(), self._carrier.resent
         self._serving.begin(conversation)
         self._carrier.open(conversation, reachable, self._settings.agents, begin)
-        hold(self.server, callers, self._carrier)
+        try:
+            hold(Watched(self.server, self._settings.wire), callers, self._carrier)
+        except (SpoiltError, WireError) as error:
+            self._recovery.set_apart(error)
+            self._restore()
+            return self._resume() or begun
         self._book.finish(ledger=self.ledger.state(), **self._serving.parts())
         spoke = int(self.ledger.conversations) > before
         if spoke:
-            self._book.note(spoke_at=time.time(), resent=self._carrier.resent)
+            seconds = time.monotonic() - began
+            self._book.spoke("resumed" if begun else "completed", seconds, self._carrier.resent - resent)
             log.info("conversation %s: %d callers, %d reachable", conversation, len(callers), len(reachable))
         return spoke
 
@@ -132,29 +161,29 @@ class Coordinator:
         """Deliver what was left undelivered and ask again what was left unanswered; who can be reached afterwards."""
         undelivered = self._book.undelivered()
         while waiting := {who: letters[0] for who, letters in undelivered.items() if who in present and letters}:
-            answers = self._post.ask(waiting, self._patience.repeat)
+            answers = self._post.ask(self._book.verdicts.enclosed(waiting), self._patience.repeat)
             present -= waiting.keys() - answers.keys()
             for who, answer in answers.items():
                 letter = undelivered[who].pop(0)
                 self._inspected(who, answer, letter, question=False)
                 self._book.delivered(who, letter)
         owed = {who: late.letter for who, late in self._book.owed().items() if late.answer is None and who in present}
-        answers = self._post.ask(owed, self._patience.repeat) if owed else {}
+        answers = self._post.ask(self._book.verdicts.enclosed(owed), self._patience.repeat) if owed else {}
         present -= owed.keys() - answers.keys()
         for who, answer in answers.items():
             content = self._inspected(who, answer, owed[who], question=True)
             if content is not None and Wire.decode(content)[0] in self._keeps_late:
                 self._book.hold(who, content)
             else:
-                self._book.drop(who)
+                self._book.drop(who, declined=owed[who] if content is None and answer.refused is None else None)
         return present
 
     def _inspected(self, who: int, answer: Answer, letter: Letter, *, question: bool) -> bytes | None:
         try:
-            return inspected(answer, letter, self._inspector, question=question)
+            return inspected(answer, letter, self._inspector, self._pasts.of(who), question=question)
         except RejectedError as error:
-            log.warning("agent %d: turn %d of %s rejected: %s", who, letter.turn, letter.conversation, error)
-            self._book.reject(who, letter, str(error))
+            log.warning("agent %d: turn %d of %s rejected: %s", who, letter.turn, letter.conversation, shown(error))
+            self._book.reject(who, letter, str(error), "reply" if answer.refused is None else "agent")
             return None
 
 

@@ -8,9 +8,9 @@ import json
 from fedbandits.deploy.agent import Agent
 from fedbandits.deploy.errors import AgentError, StorageError
 from fedbandits.deploy.flower.post import Answer, Letter, Presence
-from fedbandits.deploy.settings import Settings
+from fedbandits.deploy.settings import HABITS, Settings
 
-_OWN = ("identity", "seed", "expire_after")
+_OWN = ("identity", "seed", "expire_after", *HABITS)
 """Settings in which the agents of a federation may differ."""
 
 
@@ -32,9 +32,9 @@ class Desk:
         self._agent = agent
 
     def ring(self) -> Presence:
-        """Whether the agent's trigger has fired, and how many letters it knows."""
-        status = self._agent.status()
-        return Presence(calling=status.calling, letters=status.letters)
+        """Whether the agent's trigger has fired, how many letters it knows, and which answers it worries about."""
+        status, pending = self._agent.status(), tuple(self._agent.unacknowledged())
+        return Presence(calling=status.calling, letters=status.letters, unacknowledged=pending)
 
     def answer(self, letter: Letter) -> Answer:
         """The agent's reply; why, if it will not take the letter in. A letter that comes again changes nothing.
@@ -42,7 +42,7 @@ class Desk:
         Raises `StorageError` where the agent cannot answer at the moment: to the server that is silence.
         """
         try:
-            reply = self._agent.answer(letter.content, letter.conversation, letter.turn)
+            reply = self._agent.answer(letter.content, letter.conversation, letter.turn, letter.verdicts)
             return Answer(reply, letters=self._agent.status().letters)
         except StorageError:
             raise

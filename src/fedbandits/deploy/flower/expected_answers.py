@@ -15,7 +15,6 @@ consistent all the same, whatever the algorithm:
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
@@ -23,12 +22,7 @@ import numpy as np
 from fedbandits.contract.algorithm import Algorithm
 from fedbandits.contract.problem import Problem
 from fedbandits.contract.streams import Streams
-from fedbandits.contract.wire import Utterance, Wire
-
-
-def hand_overs(says: Iterable[Utterance]) -> frozenset[str]:
-    """The kinds of replies after which the agent counts what it sent as handed over: those with increments."""
-    return frozenset(utterance.kind for utterance in says if utterance.direction == "up" and utterance.hands_over)
+from fedbandits.contract.wire import Wire
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import logging
 import math
 import time
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict
+from dataclasses import astuple
 from typing import cast
 
 import httpx
@@ -16,6 +17,7 @@ from flwr.serverapp import Grid
 from flwr.supercore.run import RunNotRunningException
 from flwr.superlink.grid import HttpGrid
 
+from fedbandits.deploy.acknowledgements import Verdict
 from fedbandits.deploy.flower.book import Book
 from fedbandits.deploy.flower.clocks import TOLERATED_SECONDS, in_words, offset
 from fedbandits.deploy.flower.post import Answer, Letter, Presence
@@ -29,6 +31,9 @@ RECORD = "post"
 """The name of the only record in a message."""
 CLOCK, OFFSET = "clock", "clock-offset"
 """What time it is where an answer is written, and what the server makes of it."""
+VERDICTS, UNACKNOWLEDGED = "verdicts", "unacknowledged"
+"""What became of earlier answers, and of which an agent does not know it: JSON, since records hold no lists of lists.
+Earlier versions send neither."""
 _PULL_SECONDS = 0.1
 _GRACE_SECONDS = 10.0
 """How much longer than needed Flower keeps a message for a node that does not come for it."""
@@ -38,6 +43,8 @@ _STEADY_SECONDS = 1.0
 """By how much an offset may change before it is written down again."""
 _NOBODY_SECONDS = 1.0
 """How long to wait when there is nobody to ask."""
+_MOST_CHARACTERS, _LONGEST = 100, 10_000
+"""Of the name of a conversation, and of all that an agent says of its answers."""
 
 
 class FlowerPost:
@@ -76,7 +83,9 @@ class FlowerPost:
             identity = self._identified(node, keys[node], told)
             if identity is not None:
                 self._nodes[identity] = node
-                present[identity] = Presence(calling=bool(told.get("calling")), letters=_number(told, "letters"))
+                present[identity] = Presence(
+                    bool(told.get("calling")), _number(told, "letters"), unacknowledged_in(told.get(UNACKNOWLEDGED))
+                )
                 self._compare_clocks(identity, node, told.get(CLOCK), sent, received)
         return present
 
@@ -164,7 +173,15 @@ def _content(fields: Mapping[str, int | float | str | bytes | bool]) -> RecordDi
 
 
 def _letter(letter: Letter) -> RecordDict:
-    return _content({"conversation": letter.conversation, "turn": letter.turn, "letter": letter.content})
+    verdicts = [] if letter.verdicts is None else [astuple(verdict) for verdict in letter.verdicts]
+    return _content(
+        {
+            "conversation": letter.conversation,
+            "turn": letter.turn,
+            "letter": letter.content,
+            VERDICTS: json.dumps(verdicts),
+        }
+    )
 
 
 def read_letter(message: Message) -> Letter:
@@ -173,7 +190,7 @@ def read_letter(message: Message) -> Letter:
     conversation, turn, content = told.get("conversation"), told.get("turn"), told.get("letter")
     if not (isinstance(conversation, str) and isinstance(turn, int) and isinstance(content, bytes)):
         raise ValueError("the message holds no letter")
-    return Letter(conversation, turn, content)
+    return Letter(conversation, turn, content, verdicts_in(told.get(VERDICTS)))
 
 
 def answering(message: Message, answer: Answer) -> Message:
@@ -188,7 +205,14 @@ def answering(message: Message, answer: Answer) -> Message:
 
 def presenting(message: Message, identity: int, fingerprint: str, presence: Presence) -> Message:
     """The reply that says who an agent is and whether it calls."""
-    told = {"identity": identity, "fingerprint": fingerprint, CLOCK: time.time(), **asdict(presence)}
+    told: dict[str, int | float | str | bytes | bool] = {
+        "identity": identity,
+        "fingerprint": fingerprint,
+        CLOCK: time.time(),
+        "calling": presence.calling,
+        "letters": presence.letters,
+        UNACKNOWLEDGED: json.dumps(presence.unacknowledged or ()),
+    }
     return Message(_content(told), reply_to=message)
 
 
@@ -205,3 +229,35 @@ def answered(told: ConfigRecord) -> Answer:
 def _number(told: ConfigRecord, name: str) -> int:
     value = told.get(name)
     return value if isinstance(value, int) and 0 <= value <= _MOST else 0
+
+
+def verdicts_in(told: object) -> tuple[Verdict, ...] | None:
+    """The verdicts that came with a letter; None if none can have come. Raises `ValueError` for what is none."""
+    if told is None:
+        return None
+    try:
+        return tuple(Verdict(str(name), _whole(turn), bool(accepted)) for name, turn, accepted in json.loads(str(told)))
+    except (TypeError, ValueError, RecursionError):
+        raise ValueError("the letter's verdicts cannot be read") from None
+
+
+def unacknowledged_in(told: object) -> tuple[tuple[str, int], ...] | None:
+    """What an agent says of its answers; None if it does not, or not in a way that can be believed."""
+    if not isinstance(told, str) or len(told) > _LONGEST:
+        return None
+    try:
+        return tuple((_name(name), _whole(turn)) for name, turn in json.loads(told))
+    except (TypeError, ValueError, RecursionError):
+        return None
+
+
+def _name(value: object) -> str:
+    if not isinstance(value, str) or not value.isascii() or len(value) > _MOST_CHARACTERS:
+        raise ValueError("no name of a conversation")
+    return value
+
+
+def _whole(value: object) -> int:
+    if not isinstance(value, int) or not 0 <= value <= _MOST:
+        raise ValueError("no number of a turn")
+    return value

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
+
+from fedbandits.deploy.acknowledgements import Verdict
 
 
 class StoppedError(Exception):
@@ -18,6 +20,9 @@ class Letter:
     conversation: str
     turn: int
     content: bytes
+    verdicts: tuple[Verdict, ...] | None = field(default=(), compare=False)
+    """What has become of the agent's earlier answers, which is no part of the request; None where the server is of a
+    version that does not tell."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +46,9 @@ class Presence:
     """Whether its trigger has fired."""
     letters: int = 0
     """How many letters it has answered in all."""
+    unacknowledged: tuple[tuple[str, int], ...] | None = None
+    """Conversation and turn of answers that handed something over of which it does not know what became; None where it
+    is of a version that does not tell."""
 
 
 class Post(Protocol):

@@ -8,7 +8,7 @@ from fedbandits.contract.arrays import Array, FloatArray, IntArray
 from fedbandits.contract.messages import Message
 from fedbandits.contract.population import Population
 from fedbandits.contract.streams import Streams
-from fedbandits.contract.wire import WireError
+from fedbandits.contract.wire import WireError, hand_overs
 from fedbandits.testing.breach import Breach, close, difference, require
 from fedbandits.testing.recording import Crossed, Recording, copied
 from fedbandits.testing.subject import Subject, converse, play
@@ -178,8 +178,7 @@ def _told(agents: Population) -> dict[str, Array]:
 def _handing_over(subject: Subject) -> frozenset[str]:
     if subject.topology != "star":
         return frozenset()
-    says = subject.algorithm.about.says
-    return frozenset(item.kind for item in says if item.direction == "up" and item.hands_over)
+    return hand_overs(subject.algorithm.about.says)
 
 
 def _first_question(crossed: Crossed, kinds: frozenset[str]) -> Message | None:
