@@ -16,7 +16,7 @@ def test_what_it_acts_on_is_what_it_knows(trial):
 
 def test_everybody_who_is_told_something_is_tried():
     """Those that draw at random, or estimate by an optimisation of their own, are tried in `tests/algorithms`."""
-    elsewhere = {"charm", "private-fed-ucb", "consensus-ucb"}
+    elsewhere = {"charm", "private-fed-ucb", "consensus-ucb", "rclb"}
     assert {name for name in TALKING if about(name).family != "any"} - {name for name, *_ in TRIALS} == elsewhere
 
 

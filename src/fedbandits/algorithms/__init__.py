@@ -32,6 +32,7 @@ from fedbandits.algorithms.linear.central_linucb import CentralLinUCB
 from fedbandits.algorithms.linear.dislinucb import DisLinUCB
 from fedbandits.algorithms.linear.fedlinucb_async import FedLinUCBAsync
 from fedbandits.algorithms.linear.independent import IndependentLinTS, IndependentLinUCB
+from fedbandits.algorithms.phased.rclb import RCLB
 from fedbandits.algorithms.random import Random
 from fedbandits.contract.algorithm import Algorithm
 from fedbandits.contract.catalogue import Registry
@@ -48,6 +49,7 @@ ALGORITHMS: Registry[Algorithm] = Registry(
         AsyncLinUCB,
         AsyncLinUCBAM,
         FedLinUCBAsync,
+        RCLB,
         HetoFedBandit,
         HetoFedBanditPQ,
         HetoFedBanditDR,
@@ -94,6 +96,7 @@ __all__ = [
     "FCLUBDC",
     "KLUCB",
     "NUCBGLM",
+    "RCLB",
     "RCLLF",
     "RCLSD",
     "UCB1",

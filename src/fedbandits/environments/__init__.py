@@ -7,7 +7,7 @@ from fedbandits.environments.clustered import ClusteredDrift, ClusteredLinear
 from fedbandits.environments.generalized import Logistic, PoissonCounts, Probit
 from fedbandits.environments.hard import HardContaminated, HardHeavyTailed, HardMinimax
 from fedbandits.environments.lastfm import LastFM
-from fedbandits.environments.linear import Linear, LinearShared
+from fedbandits.environments.linear import Linear, LinearFixed, LinearShared
 from fedbandits.environments.movielens import MovieLens
 from fedbandits.environments.recommendation import Log, Recommendation
 
@@ -16,6 +16,7 @@ ENVIRONMENTS: Registry[Environment] = Registry(
     "fedbandits.environments",
     (
         Linear,
+        LinearFixed,
         LinearShared,
         ClusteredLinear,
         ClusteredDrift,
@@ -48,6 +49,7 @@ __all__ = [
     "HardMinimax",
     "LastFM",
     "Linear",
+    "LinearFixed",
     "LinearShared",
     "Log",
     "Logistic",

@@ -74,6 +74,21 @@ class PoolArms:
         return lanes, means
 
 
+class OneSetOfArms:
+    """K arms that are drawn once and shown in the same order to everybody, at every turn."""
+
+    def __init__(self, arms: int, dim: int, spread: Spread, rng: np.random.Generator) -> None:
+        drawn = PoolArms(arms, arms, dim, spread, rng).pool
+        self._lanes = np.ascontiguousarray(drawn.T)
+        self.size = arms * dim
+
+    def draw(self, who: IntArray, theta: FloatArray, rng: np.random.Generator) -> tuple[FloatArray, FloatArray]:
+        """For awake agents `who` (B, w): lanes (B, w, d, K) and their scores (B, w, K), read-only views of one row."""
+        lanes = np.broadcast_to(self._lanes, (*who.shape, *self._lanes.shape))
+        scores = theta @ self._lanes
+        return lanes, np.broadcast_to(scores[0], (*who.shape, scores.shape[1])) if len(theta) == 1 else scores[who]
+
+
 class FixedArms:
     """The K unit vectors, in the same order for every decision: an arm is its place, and theta holds the means.
 

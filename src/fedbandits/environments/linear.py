@@ -19,7 +19,7 @@ from fedbandits.contract.parameters import parameters
 from fedbandits.contract.problem import Problem
 from fedbandits.contract.world import Outcome, Turn, World, parts_of
 from fedbandits.environments import attendance
-from fedbandits.environments.arms import ArmSource, FreshArms, PoolArms, Spread
+from fedbandits.environments.arms import ArmSource, FreshArms, OneSetOfArms, PoolArms, Spread
 from fedbandits.environments.attendance import Attendance
 from fedbandits.environments.laws import Gaussian, Law
 from fedbandits.linalg.jit import jit
@@ -193,6 +193,27 @@ class Linear:
 
     def _parameters(self, rng: np.random.Generator) -> FloatArray:
         return unit_rows(rng, 1, self.dim)
+
+
+@parameters
+class LinearFixed(Linear):
+    """As `Linear`, with one set of arms, in one order, for everybody and every turn: what arm k is stays what it is."""
+
+    about: ClassVar[AboutEnvironment] = AboutEnvironment(
+        name="linear-fixed",
+        family="linear",
+        summary="one parameter for all agents, and the same arms for all of them at every turn",
+        source="setting of Mitra, Adibi, Pappas & Hassani (NeurIPS 2022)",
+    )
+
+    @model_validator(mode="after")
+    def _has_no_pool(self) -> LinearFixed:
+        if self.pool is not None:
+            raise ValueError(f"pool={self.pool}: the arms are always the same ones; leave it out")
+        return self
+
+    def _source(self, rng: np.random.Generator) -> ArmSource:
+        return OneSetOfArms(self.arms, self.dim, self.spread, rng)
 
 
 @parameters

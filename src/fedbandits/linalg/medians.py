@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import betaincinv, ndtri
 
 from fedbandits.linalg.kernels import Floats
 
@@ -77,3 +78,21 @@ def _pulls(points: Floats, centre: Floats, distances: Floats, here: NDArray[np.b
     """(m, p) unit vectors from `centre` to the points that are elsewhere, zero for the others."""
     lengths = np.where(here, np.inf, distances)
     return np.asarray((points - centre) / lengths[:, None])
+
+
+def median_width(values: int, liars: int, chance: float) -> float:
+    """z: the median of `values` numbers is off by more than that with a probability of at most `chance`.
+
+    All but `liars` of them are independent and standard normal, and those may be anything; infinite without a majority.
+
+    The median exceeds z only if k = ⌈m/2⌉ - liars of the h = m - liars honest numbers do. Each does with probability q,
+    so that P(Bin(h, q) >= k) = I_q(k, h - k + 1) = chance/2 gives q, exactly, and z = -Phi^-1(q); the other side is the
+    same. For a share a of liars, z = O(a + sqrt(log(1/chance)/m)) as long as a is bounded away from 1/2.
+
+    >>> round(median_width(20, 0, 0.01), 2), round(median_width(20, 4, 0.01), 2), median_width(20, 10, 0.01)
+    (0.78, 1.23, inf)
+    """
+    needed, honest = (values + 1) // 2 - liars, values - liars
+    if needed < 1:
+        return np.inf
+    return float(-ndtri(betaincinv(needed, honest - needed + 1, chance / 2)))

@@ -1,0 +1,1 @@
+"""Phased elimination on fixed sets of arms."""
