@@ -16,11 +16,13 @@ from dataclasses import dataclass, field
 from os import PathLike
 from pathlib import Path
 from typing import Self
+from zipfile import BadZipFile
 
 from fedbandits.contract.arrays import Array, State
 from fedbandits.contract.catalogue import ConfigError
 from fedbandits.contract.ledger import Ledger
 from fedbandits.contract.state import from_bytes, to_bytes
+from fedbandits.deploy.errors import CorruptError
 from fedbandits.deploy.files import claim
 from fedbandits.deploy.flower.book_tables import SCHEMA
 from fedbandits.deploy.flower.clocks import Clocks
@@ -163,14 +165,14 @@ class Book:
     def parts(self) -> dict[str, State]:
         """The states that were saved, by part; empty in a new book."""
         rows = self._db.execute("SELECT part, state FROM snapshot").fetchall()
-        return {part: from_bytes(state) for part, state in rows}
+        return {part: _read(part, state) for part, state in rows}
 
     def ledger(self) -> Ledger:
         """What had crossed by the end of the last completed conversation."""
         ledger = Ledger()
         row = self._db.execute("SELECT state FROM snapshot WHERE part = 'ledger'").fetchone()
         if row is not None:
-            ledger.load(from_bytes(row[0]))
+            ledger.load(_read("ledger", row[0]))
         return ledger
 
     def save(self, **parts: Mapping[str, Array]) -> None:
@@ -298,6 +300,17 @@ class Book:
         with self._writing():
             self._db.execute("UPDATE owed SET answer = ? WHERE identity = ?", (answer, identity))
 
+    def owe(self, identity: int, letter: Letter, answer: bytes) -> bool:
+        """Let a reply stand as a late answer to its letter; False, and nothing is done, where another one is owed."""
+        with self._writing():
+            return (
+                self._db.execute(
+                    "INSERT OR IGNORE INTO owed VALUES (?, ?, ?, ?, ?)",
+                    (identity, letter.conversation, letter.turn, letter.content, answer),
+                ).rowcount
+                > 0
+            )
+
     def drop(self, identity: int, declined: Letter | None = None) -> None:
         """A question that was not answered in time need not be answered any more; or its answer was `declined`."""
         with self._writing():
@@ -397,7 +410,15 @@ class Book:
         self._db.execute("BEGIN IMMEDIATE")
         try:
             yield
+            self._db.execute("COMMIT")
         except BaseException:
-            self._db.execute("ROLLBACK")
+            if self._db.in_transaction:  # SQLite itself has rolled back where the disk is full
+                self._db.execute("ROLLBACK")
             raise
-        self._db.execute("COMMIT")
+
+
+def _read(part: str, content: bytes) -> State:
+    try:
+        return from_bytes(content)
+    except (ValueError, LookupError, OSError, EOFError, BadZipFile) as error:
+        raise CorruptError(f"{part!r} in the book {BOOK} is damaged; restore it from a backup ({error})") from error

@@ -92,7 +92,7 @@ class Contributions:
     def add(self, handed: Mapping[int, Handed]) -> None:
         """The conversation under way has taken in what these agents handed over; replies without any change nothing."""
         for identity, reply in handed.items():
-            if not reply.increments and not reply.totals:
+            if not reply.increments and not reply.totals and reply.observations is None:
                 continue
             state = to_bytes(_state(self.of(identity).plus(reply)))
             self._db.execute(

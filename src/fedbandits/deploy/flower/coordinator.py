@@ -99,11 +99,11 @@ class Coordinator:
         return self._hold(f"{self._era}-{self._held}", _indices(calling | late), _indices(reachable), begun=False)
 
     def _acknowledge(self, present: Mapping[int, Presence]) -> None:
-        """Forget verdicts that have reached their agents, and have handed over again what this book knows nothing of."""
+        """Forget verdicts that have arrived, and have handed over again what this book knows nothing of."""
         told = {who: presence.unacknowledged for who, presence in present.items()}
         for who, lost in self._book.acknowledged(told).items():
             log.warning(
-                "agent %d has handed over %s, of which this book knows nothing (is it from a backup?): once more, please",
+                "agent %d has handed over %s, of which this book knows nothing (is it from a backup?): once more",
                 who,
                 ", ".join(f"turn {turn} of {conversation}" for conversation, turn in lost),
             )

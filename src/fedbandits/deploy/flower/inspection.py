@@ -111,7 +111,8 @@ class Inspector:
         }
         increments = {name: value for name, value in added.items() if fields[name].adds == "increment"}
         totals = {name: value for name, value in added.items() if fields[name].adds == "total"}
-        counted = [float(np.sum(value)) for name, value in increments.items() if fields[name].counts]
+        counts = [name for name in arrays if fields[name].counts and fields[name].adds == "increment"]
+        counted = [float(np.sum(arrays[name])) for name in counts]
         return Handed(kind, increments, totals, counted[0] if counted else None)
 
     def _decoded(self, content: bytes) -> tuple[str, dict[str, Array], Message]:

@@ -31,6 +31,8 @@ def server_status(book: Book) -> dict[str, Any]:
         "owing": sorted(book.owed()),
         "rejected": sum(book.rejection_counts().values()),
         "last_rejected": None if not rejections else f"agent {rejections[-1].identity}: {rejections[-1].why}",
+        "quarantined": book.troubles.by_state(),
+        "suspended": sorted(book.quarantine.suspended()),
         "clock_offset_seconds": {
             f"agent {who}": round(offset, 1)
             for who, offset in book.clocks.all().items()

@@ -64,6 +64,13 @@ class Verdicts:
         """Nobody knows yet what becomes of these replies."""
         self._set(_HELD, replies)
 
+    def held(self, identity: int) -> set[Turn]:
+        """The replies of an agent of which nobody knows yet what becomes."""
+        rows = self._db.execute(
+            "SELECT conversation, turn FROM verdicts WHERE identity = ? AND state = ?", (identity, _HELD)
+        ).fetchall()
+        return {(conversation, turn) for conversation, turn in rows}
+
     # telling
 
     def to_tell(self, identities: Iterable[int]) -> dict[int, tuple[Verdict, ...]]:
