@@ -19,6 +19,10 @@ class Decision:
     """The name of the chosen arm; its index if the arms had no names."""
     index: int
     """Its place among the arms that were shown, from 0."""
+    score: float | None = None
+    """What the algorithm gave the arm, where it compares scores."""
+    propensity: float = 1.0
+    """With which probability the arm was taken; see `exploring`."""
 
 
 def named(entry: int, tag: int) -> str:

@@ -114,10 +114,14 @@ class Journal(History):
         """Let `text` be the settings from now on."""
         self.begin(writing=True)
         try:
-            self._cursor.execute("UPDATE settings SET text = ?, digest = ?", (text, sha(text.encode())))
+            self.describe(text)
             self.commit()
         finally:
             self.rollback()
+
+    def describe(self, text: str) -> None:
+        """As `revise`, in a transaction that is under way."""
+        self._cursor.execute("UPDATE settings SET text = ?, digest = ?", (text, sha(text.encode())))
 
     # adding entries
 
@@ -223,12 +227,16 @@ class Journal(History):
         """The state was saved whole: nobody has to repeat the noise of its entries, and from now on nobody can."""
         self._cursor.execute("DELETE FROM nonces")
 
-    def forget(self, before: float) -> int:
-        """Delete all about decisions and letters older than `before`, which a snapshot must cover; how many decisions.
-
-        Deleted bytes are overwritten, but copies may remain in the log until `purge`.
+    def drop_awaiting(self, features: bytes) -> None:
+        """Decisions that took an arm of these `features` no longer await their reward; and one entry, which made
+        something of the agent that is in no table, counts as removed.
         """
-        return self._upkeep.forget(before)
+        self._upkeep.drop_awaiting(features)
+        self._upkeep.count("removed", 1)
+
+    def forget(self, before: float | None, who: str | None = None) -> int:
+        """As `Upkeep.forget`."""
+        return self._upkeep.forget(before, who)
 
     def purge(self) -> None:
         """Rewrite the file without what was deleted, and empty the log. Not in a transaction."""

@@ -6,7 +6,7 @@ import dataclasses
 import json
 from collections.abc import Iterator, Mapping
 from functools import cached_property
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 import numpy as np
 from pydantic import Field, SkipValidation, field_validator, model_validator
@@ -28,6 +28,11 @@ if TYPE_CHECKING:
     from typing import Self
 
 
+HABITS = ("missing", "explore", "keep_shown")
+"""Settings that may be given anew whenever the agent is opened: what it has learned does not rest on them."""
+_NAMES = ("features", "arm_names")
+
+
 @parameters
 class Settings:
     """The settings of `Agent.open` that are written into its file; see there."""
@@ -46,6 +51,11 @@ class Settings:
     facts: tuple[Fact, ...] = ()
     expire_after: Annotated[float, Field(gt=0)] | None = None
     packed: bool = False
+    features: tuple[str, ...] | None = None
+    arm_names: tuple[str, ...] | None = None
+    missing: Literal["refused", "zero"] = "refused"
+    explore: Annotated[float, Field(ge=0, le=1)] = 0.0
+    keep_shown: bool = False
 
     @field_validator("facts", mode="before")
     @classmethod
@@ -58,6 +68,9 @@ class Settings:
             raise ValueError(f"algorithm must be one of fedbandits.algorithms with parameters (got {self.algorithm!r})")
         if self.identity >= self.agents:
             raise ValueError(f"identity must be one of 0..{self.agents - 1} (got {self.identity})")
+        for what, names in (("features", self.features), ("arm_names", self.arm_names)):
+            if names is not None:
+                _check_names(what, names, self.dim)
         return self
 
     @cached_property
@@ -65,6 +78,13 @@ class Settings:
         """What the algorithm may know. Families that know arms by their place have as many arms as dimensions."""
         arms = self.dim if self.arms is None else self.arms
         return Problem(agents=self.agents, dim=self.dim, arms=arms, horizon=self.horizon, facts=self.facts)
+
+    @cached_property
+    def feature_places(self) -> dict[str | int, int]:
+        """Where each feature is in a row, by its name; by its number, counted from 0, where they have no names."""
+        if self.features is not None:
+            return {name: place for place, name in enumerate(self.features)}
+        return {key: place for place in range(self.dim) for key in (place, str(place))}  # JSON has no numbers as keys
 
     @cached_property
     def wire(self) -> Wire:
@@ -96,11 +116,16 @@ class Settings:
     def plain(self) -> dict[str, Any]:
         """All settings in terms JSON has; the algorithm as its name and parameters, facts by name."""
         held = {item.name: getattr(self, item.name) for item in dataclasses.fields(self)}
-        return held | {"algorithm": algorithm_to_plain(self.algorithm), "facts": plain_facts(self.facts)}
+        lists = {name: list(value) for name, value in held.items() if name in _NAMES and value is not None}
+        described = {"algorithm": algorithm_to_plain(self.algorithm), "facts": plain_facts(self.facts)}
+        return held | lists | described
 
     def shortest(self) -> dict[str, Any]:
-        """`plain` without facts that say nothing new: the same for settings that mean the same."""
-        return self.plain() | {"facts": plain_facts(beyond_defaults(self.facts))}
+        """`plain` without facts that say nothing new, and names that are none: the same for settings that mean the
+        same.
+        """
+        plain = self.plain() | {"facts": plain_facts(beyond_defaults(self.facts))}
+        return {name: value for name, value in plain.items() if name not in _NAMES or value is not None}
 
     def longest(self) -> dict[str, Any]:
         """`plain` with facts that are taken for granted: the same for settings that mean the same."""
@@ -120,30 +145,44 @@ class Settings:
 
 
 def made(given: Mapping[str, Any]) -> Settings:
-    """Settings of a new agent."""
+    """Settings of a new agent; names of features, or of arms, say how many there are."""
     for name, told in given.items():
         if advice := in_python(name, told):
             raise SettingsError(f"agent: {advice}")
+    named = [len(given[name]) for name in _NAMES if isinstance(given.get(name), list | tuple)]
     try:
-        return Settings(**given)
+        return Settings(**({"dim": named[0]} if named else {}) | dict(given))
     except ConfigError as error:
         raise SettingsError(str(error)) from None
 
 
 def stored(text: str, given: Mapping[str, Any]) -> Settings:
-    """The settings that were written as `text`; whatever is `given` has to be the same."""
+    """The settings that were written as `text`; whatever is `given` has to be the same, but for `HABITS`."""
     held = translated_settings(json.loads(text))
     try:
         algorithm = algorithm_from_plain(held["algorithm"], given.get("algorithm"))
     except ConfigError as error:
         raise SettingsError(f"algorithm: {error}; give the algorithm that the agent was made with") from None
-    settings = made(held | {"algorithm": algorithm})
+    settings = made(held | {"algorithm": algorithm} | {name: given[name] for name in HABITS if name in given})
     wanted = made({item.name: getattr(settings, item.name) for item in dataclasses.fields(settings)} | dict(given))
     # facts are compared one by one: those that are not given are as they were
     wanted = dataclasses.replace(wanted, facts=merged(settings.facts, wanted.facts))
     if differing := list(_differences(settings.longest(), wanted.longest())):
         raise SettingsError(f"the agent was made with other settings ({'; '.join(differing)})")
     return settings
+
+
+def has_other_habits(text: str, settings: Settings) -> bool:
+    """Whether `settings` differ from those that were written as `text` in habits."""
+    held = json.loads(text)
+    return any(held.get(name, getattr(Settings, name)) != getattr(settings, name) for name in HABITS)
+
+
+def _check_names(what: str, names: tuple[str, ...], dim: int) -> None:
+    if len(set(names)) < len(names) or not all(names):
+        raise ValueError(f"{what} must be names that are not empty, each once")
+    if len(names) != dim:
+        raise ValueError(f"{what} are {len(names)} names, dim is {dim}; leave dim out, or correct one of them")
 
 
 def _differences(held: Mapping[str, Any], wanted: Mapping[str, Any]) -> Iterator[str]:

@@ -68,19 +68,33 @@ class Upkeep:
         if gone:
             self.count("expired", gone)
 
-    def forget(self, before: float) -> int:
-        """Delete all about decisions and letters older than `before`, which a snapshot must cover; how many decisions.
+    def drop_awaiting(self, features: bytes) -> None:
+        """Decisions that took an arm of these `features` no longer await their reward."""
+        taken = "SELECT entry FROM decisions WHERE features = ? AND entry NOT IN (SELECT decision FROM rewards)"
+        gone = self._db.execute(f"DELETE FROM shown WHERE decision IN ({taken})", (features,)).rowcount
+        if gone:
+            self.count("expired", gone)
 
-        Deleted bytes are overwritten, but copies may remain in the log until `purge`.
+    def forget(self, before: float | None, who: str | None = None) -> int:
+        """Delete all about decisions from `before` a time, about a person, or both; and letters from before the time,
+        if no person is named. A snapshot must cover them. How many decisions.
+
+        Letters are kept that a server may ask for again, or that may have to be taken back. Deleted bytes may remain in
+        the file and its log until `purge`.
         """
-        run = self._db.execute
-        old = "SELECT entry FROM decisions WHERE at < ?"
-        # next to a snapshot, arms are kept of decisions alone that await their reward
-        self.count("forgotten", run(f"DELETE FROM shown WHERE decision IN ({old})", (before,)).rowcount)
-        run(f"DELETE FROM kept WHERE decision IN ({old})", (before,))
-        others = run(f"DELETE FROM rewards WHERE decision IN ({old})", (before,)).rowcount
-        others += run("DELETE FROM letters WHERE at < ?", (before,)).rowcount
-        decisions = run("DELETE FROM decisions WHERE at < ?", (before,)).rowcount
+        told = {"before": before, "who": who}
+        meant = "(:before IS NULL OR at < :before) AND (:who IS NULL OR who = :who)"
+        old = f"SELECT entry FROM decisions WHERE {meant}"
+
+        def delete(table: str, which: str) -> int:
+            return self._db.execute(f"DELETE FROM {table} WHERE {which}", told).rowcount
+
+        # next to a snapshot, arms are shown of decisions alone that await their reward
+        self.count("forgotten", delete("shown", f"decision IN ({old})"))
+        delete("kept", f"decision IN ({old})")
+        others = delete("rewards", f"decision IN ({old})")
+        others += delete("letters", f":who IS NULL AND at < :before AND NOT ({_NEEDED})")
+        decisions = delete("decisions", meant)
         self.count("removed", decisions + others)
         return decisions
 
