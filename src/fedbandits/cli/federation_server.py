@@ -29,6 +29,12 @@ def serve(
         float, typer.Option(help="The same for algorithms that need all; negative: for ever.")
     ] = -1.0,
     repeat_after: Annotated[float, typer.Option(help="Seconds before a letter is sent again.", min=0.1)] = 10.0,
+    observations_per_second: Annotated[
+        float, typer.Option(help="What an honest agent observes at most, beyond the horizon; more is declined.", min=0)
+    ] = 10_000.0,
+    strikes: Annotated[
+        int, typer.Option(help="Conversations an agent may spoil in a day before it is left out.", min=1)
+    ] = 3,
 ) -> None:
     """Keep the server of a federation running: start its run at the SuperLink, watch it, start it again.
 
@@ -40,6 +46,7 @@ def serve(
     require("deploy", "flwr", "cryptography")
     from fedbandits.deploy.flower.book import SETTINGS
     from fedbandits.deploy.flower.carrier import Patience
+    from fedbandits.deploy.flower.past import Trust
     from fedbandits.deploy.flower.runs import Runs, run_config
     from fedbandits.deploy.flower.supervision import Supervisor, until_signalled
 
@@ -54,8 +61,9 @@ def serve(
         everybody=None if wait_for_everybody < 0 else wait_for_everybody,
         repeat=repeat_after,
     )
+    trust = Trust(pace=observations_per_second, strikes=strikes)
     with Runs(superlink, authority.read_bytes()) as runs:
-        until_signalled(Supervisor(directory, runs, run_config(directory, interval, patience)))
+        until_signalled(Supervisor(directory, runs, run_config(directory, interval, patience, trust)))
 
 
 def metrics(

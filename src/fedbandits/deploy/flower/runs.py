@@ -24,6 +24,7 @@ from flwr.supercore.fab import Fab
 from flwr.supercore.interceptors import RuntimeVersionHttpInterceptor
 
 from fedbandits.deploy.flower.carrier import Patience
+from fedbandits.deploy.flower.past import Trust
 from fedbandits.deploy.text import shown
 
 PROJECT = Path(__file__).parent / "project"
@@ -44,7 +45,9 @@ class Run:
     """How it ended, in words; empty before."""
 
 
-def run_config(directory: Path, interval: float, patience: Patience) -> dict[str, str | float]:
+def run_config(
+    directory: Path, interval: float, patience: Patience, trust: Trust | None = None
+) -> dict[str, str | float]:
     """What `server_app` has to be told: the configuration of a run."""
     return {
         _DIRECTORY: str(directory.resolve()),
@@ -53,6 +56,8 @@ def run_config(directory: Path, interval: float, patience: Patience) -> dict[str
         "wait-for-answers": float(patience.answer),
         "wait-for-everybody": -1.0 if patience.everybody is None else float(patience.everybody),
         "repeat-after": float(patience.repeat),
+        "observations-per-second": float((trust or Trust()).pace),
+        "strikes": (trust or Trust()).strikes,
     }
 
 

@@ -28,6 +28,7 @@ from fedbandits.deploy.flower.coordinator import Coordinator
 from fedbandits.deploy.flower.desk import fingerprint
 from fedbandits.deploy.flower.endurance import Endurance
 from fedbandits.deploy.flower.grid import FlowerPost
+from fedbandits.deploy.flower.past import Trust
 from fedbandits.deploy.flower.server_log import log_to
 from fedbandits.deploy.flower.timing import hasten_objects
 from fedbandits.deploy.flower.turnstile import alone
@@ -74,7 +75,8 @@ def _serve(grid: Grid, context: Context, directory: Path, book: Book) -> None:
     )
     pulse = Pulse(book)
     post = FlowerPost(grid, book, settings.agents, fingerprint(settings))
-    coordinator = Coordinator(settings, post, book, patience, stopping=pulse)
+    trust = Trust(pace=float(config["observations-per-second"]), strikes=int(config["strikes"]))
+    coordinator = Coordinator(settings, post, book, patience, stopping=pulse, trust=trust)
     book.note(run=str(context.run_id))
     serve(coordinator, book, float(config["interval"]), Endurance(directory / BOOK), pulse)
 
