@@ -139,6 +139,13 @@ class RidgeModels(Stateful):
         base = self.base
         self.replace(who, base.gram[who] + gram, base.moment[who] + moment, base.count[who] + count)
 
+    def recompute(self) -> None:
+        """Compute everything anew from the statistics, after they were changed from outside."""
+        self._factorise(np.arange(len(self)))
+        self.growth[:] = np.where(
+            self.fresh.count > 0, self.logdet - kernels.log_determinants(self.base.gram, self.ridge), 0.0
+        )
+
     def _factorise(self, who: IntArray) -> None:
         gram = self.base.gram[who] + self.fresh.gram[who]
         moment = self.base.moment[who] + self.fresh.moment[who]
