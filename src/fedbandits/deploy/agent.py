@@ -356,18 +356,26 @@ class Agent:
                 self._journal.drop_awaiting(unit(place, self.settings))
                 self._transactions.save(replica)
 
-    def forget(self, before: datetime | float) -> int:
-        """Remove the raw observations of all decisions taken `before` a time; how many decisions that were.
+    def forget(self, before: datetime | float | None = None, *, who: str | None = None) -> int:
+        """Remove the raw observations of all decisions taken `before` a time, or about a person (`who`), or both; how
+        many decisions that were.
 
-        Features, rewards and letters are deleted, and their bytes overwritten: afterwards they are in none of the
-        agent's files (copies that a file system or a backup keeps are beyond its reach). What was learned from them
-        stays: the state is saved first. A decision that still awaits its reward is forgotten like any other; its reward
-        is refused from then on. `before` is a datetime with a time zone, or seconds since 1970.
+        Features and rewards are deleted: afterwards they are in none of the agent's files (copies that a file system or
+        a backup keeps are beyond its reach). What was learned from them stays: the state is saved first. A decision
+        that still awaits its reward is forgotten like any other; its reward is refused from then on. `before` is a
+        datetime with a time zone, or seconds since 1970.
+
+        Letters from before that time are deleted, too, but for replies that a server may ask for again (those of the
+        last two conversations) and those that the agent would have to take back (not acknowledged yet). They hold what
+        the algorithm declares as its messages: sums over observations, as a rule; an algorithm that sends observations
+        as they are has them in these replies until others have taken their place.
 
         Some algorithms, such as those of the generalized linear family, learn by keeping observations. For them this
         raises `CannotForgetError`, and nothing is removed.
         """
-        limit = seconds(before)
+        if before is None and who is None:
+            raise InputError("forget: needs a time (before=), a person (who=), or both")
+        limit = None if before is None else seconds(before)
         with self._transactions.alone():
             with self._transactions.writing() as replica:
                 if replica.keeps_observations():
@@ -376,7 +384,7 @@ class Agent:
                         "removed"
                     )
                 self._transactions.save(replica)
-                removed = self._journal.forget(limit)
+                removed = self._journal.forget(limit, who)
             with translated(self._journal.path):
                 self._journal.purge()
         return removed

@@ -12,7 +12,7 @@ import zlib
 Value = int | float | str | bytes | None
 """What a column of SQLite holds."""
 
-_NUMBER, _REAL, _LONG = struct.Struct("<cq"), struct.Struct("<cd"), struct.Struct("<cQ")
+_pack_int, _pack_float, _pack_kind = struct.Struct("<cq").pack, struct.Struct("<cd").pack, struct.Struct("<cQ").pack
 
 
 def digest(*values: Value) -> int:
@@ -20,18 +20,21 @@ def digest(*values: Value) -> int:
 
     It differs after any change within 32 neighbouring bits of one value, and but for one in 2^32 after all others. 1
     and 1.0 differ; a value that SQLite's types turn into another (an int in a REAL column) has to be given as that.
+
+    >>> digest(1, "a", b"b", None) == digest(1, "a", b"b", None), digest(1) == digest(1.0)
+    (True, False)
     """
     crc, checksum = 0, zlib.crc32
     for value in values:
         if value is None:
             crc = checksum(b"n", crc)
         elif isinstance(value, float):
-            crc = checksum(_REAL.pack(b"r", value), crc)
+            crc = checksum(_pack_float(b"r", value), crc)
         elif isinstance(value, int):
-            crc = checksum(_NUMBER.pack(b"i", value), crc)
+            crc = checksum(_pack_int(b"i", value), crc)
         else:
             kind, content = (b"t", value.encode()) if isinstance(value, str) else (b"b", value)
-            crc = checksum(content, checksum(_LONG.pack(kind, len(content)), crc))
+            crc = checksum(content, checksum(_pack_kind(kind, len(content)), crc))
     return crc
 
 

@@ -7,7 +7,7 @@ from os import PathLike
 
 from fedbandits.deploy.digests import digest, snapshot_digest
 from fedbandits.deploy.entries import Snapshot
-from fedbandits.deploy.errors import LockedError
+from fedbandits.deploy.errors import CorruptError, LockedError
 
 _REPEATABLE = 2
 """Of how many conversations replies are kept. A server repeats nothing of a conversation before the one under way."""
@@ -28,7 +28,9 @@ class Upkeep:
 
     def count(self, name: str, more: int) -> None:
         """Add to a counter."""
-        (value,) = self._db.execute("SELECT value FROM counters WHERE name = ?", (name,)).fetchone()
+        value, held = self._db.execute("SELECT value, digest FROM counters WHERE name = ?", (name,)).fetchone()
+        if held != digest(name, value):
+            raise CorruptError(f"{self._path}: the counter {name!r} is damaged; restore the file from a backup")
         value += more
         self._db.execute("UPDATE counters SET value = ?, digest = ? WHERE name = ?", (value, digest(name, value), name))
 
