@@ -113,6 +113,23 @@ def test_who_is_suspected_loses_its_past_and_who_no_longer_is_has_it_back():
     np.testing.assert_allclose(pool, (everything + truth["moment"]).sum(axis=0))
 
 
+@pytest.mark.parametrize("rule", RULES)
+def test_who_takes_everything_back_was_never_there(rule):
+    """An agent that hands over minus all it ever did, as one that is expelled does, but for rounding."""
+    rng = np.random.default_rng(6)
+    sent = [fresh(rng, [20] * N) for _ in range(3)]
+    whole, without = end(Robust(rule=rule)), end(Robust(rule=rule))
+    others = np.arange(N) != 1
+    pool = sum(hear(whole, arrays)["moment"] for arrays in sent)
+    back = {name: -sum(arrays[name] for arrays in sent)[1:2] for name in sent[0]}
+    pool = pool + hear(whole, back, [1])["moment"]
+    expected = sum(
+        hear(without, {name: array[others] for name, array in arrays.items()}, np.flatnonzero(others))["moment"]
+        for arrays in sent
+    )
+    np.testing.assert_allclose(pool, expected, atol=1e-9)
+
+
 @settings(max_examples=20)
 @given(seed=st.integers(0, 10_000), liars=st.integers(0, 2))
 def test_a_geometric_median_of_matrices_is_semidefinite(seed, liars):

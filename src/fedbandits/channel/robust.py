@@ -12,7 +12,7 @@ from pydantic import Field
 from fedbandits.channel.field_arrays import FieldArrays
 from fedbandits.channel.robust_rules import Filter, GeometricMedian, Pair, Rule, Trimmed
 from fedbandits.channel.stage import End
-from fedbandits.contract.arrays import Array, IntArray
+from fedbandits.contract.arrays import Array, BoolArray, IntArray
 from fedbandits.contract.catalogue import About, AboutStage
 from fedbandits.contract.errors import ConfigError
 from fedbandits.contract.messages import Message
@@ -23,6 +23,8 @@ from fedbandits.contract.wire import Direction, Utterance
 
 _FEW = 3
 """With fewer agents than this there is no majority to go by."""
+_NOTHING = 1e-12
+"""A row that is smaller than this share of the largest one is what is left of one by rounding."""
 
 
 @parameters
@@ -141,6 +143,12 @@ def _by_rows(utterance: Utterance) -> Utterance:
     return replace(utterance, fields=tuple(replace(item, pooled=False) for item in utterance.fields))
 
 
+def _is_something(rows: Array) -> BoolArray:
+    """(n,) whose row (n, ...) is more than what rounding leaves of a sum that was taken back."""
+    sizes = np.abs(rows).reshape(len(rows), -1).max(axis=1)
+    return np.asarray(sizes > _NOTHING * sizes.max())
+
+
 class _Open(End):
     """The agents' end: nothing happens here."""
 
@@ -187,7 +195,7 @@ class _Judge(End):
         told = {name: self._of(self.told, kind, name) for name in message.arrays}
         for name, fresh in message.arrays.items():
             sums[name][message.who] += fresh
-        known = np.flatnonzero(sums[pair.matrix].any(axis=(1, 2)) | sums[pair.vector].any(axis=1))
+        known = np.flatnonzero(_is_something(sums[pair.matrix]) | _is_something(sums[pair.vector]))
         judged = self._judged({name: values[known] for name, values in sums.items()}, known, pair)
         if judged is None and self.plain[place]:
             for name, fresh in message.arrays.items():
