@@ -12,13 +12,13 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperCommand
 
-from fedbandits.cli.options import AsJson
+from fedbandits.cli import agent_records
+from fedbandits.cli.options import AgentFile, AsJson
 
 NAME = "agent"
 EXAMPLE = "Example: [bold]fedbandits agent serve agent.db --config agent.toml --token-file token[/bold]"
 
 app = typer.Typer(no_args_is_help=True, help="A deployed agent: its service over HTTP, its upkeep.", epilog=EXAMPLE)
-AgentFile = Annotated[Path, typer.Argument(metavar="DB", help="The agent's file, which may be in use.")]
 
 
 class OfAnAgent(TyperCommand):
@@ -130,7 +130,14 @@ def forget(
     from fedbandits.deploy.agent import Agent
 
     with _complaining(), Agent.open(db, warm=False) as opened:
-        print(f"{opened.forget(before.replace(tzinfo=UTC))} decisions forgotten")
+        limit = None if before is None else before.replace(tzinfo=UTC)
+        print(f"{opened.forget(limit, who=who)} decisions forgotten")
+
+
+app.command("log", cls=OfAnAgent)(agent_records.log)
+app.command("import", cls=OfAnAgent)(agent_records.import_)
+app.command("retire", cls=OfAnAgent)(agent_records.retire)
+app.command("migrate", cls=OfAnAgent)(agent_records.migrate)
 
 
 @contextmanager

@@ -14,6 +14,7 @@ Jobs = Annotated[
 ]
 Engine = Annotated[str, typer.Option("--engine", help="Where they run: local, or ray (extra 'ray').")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, for programs, instead of tables.")]
+AgentFile = Annotated[Path, typer.Argument(metavar="DB", help="The agent's file, which may be in use.")]
 OutDirectory = Annotated[
     Path | None,
     typer.Option("--out", "-o", help="Keep results and report here; resumes what is there.", show_default=False),

@@ -10,6 +10,7 @@ with the shown arms x_i (`keep_shown`), the arm taken a_i, its reward r_i and pr
 from __future__ import annotations
 
 import json
+import math
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
@@ -65,8 +66,7 @@ class Logged:
 
     def plain(self, *, shown: bool) -> dict[str, Any]:
         """A line of the log in terms JSON has."""
-        told = {name: getattr(self, name) for name in COLUMNS + (("names", "shown") if shown else ())}
-        return {name: item.isoformat() if isinstance(item, datetime) else item for name, item in told.items()}
+        return {name: _plain(getattr(self, name)) for name in COLUMNS + (("names", "shown") if shown else ())}
 
 
 def page(journal: Journal, dim: int, after: int, *, shown: bool) -> tuple[list[Logged], int | None]:
@@ -114,6 +114,12 @@ def _shown(journal: Journal, entry: int, dim: int) -> tuple[list[str] | None, li
             names = None if row[2] is None else json.loads(row[2])
             return names, np.frombuffer(row[3], FLOATS).reshape(-1, dim).tolist()
     return None, None
+
+
+def _plain(item: Any) -> Any:
+    if isinstance(item, datetime):
+        return item.isoformat()
+    return None if isinstance(item, float) and not math.isfinite(item) else item
 
 
 def _hold_together(journal: Journal, row: tuple[Any, ...], what: str) -> None:
