@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import json
 import math
-import sys
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -19,6 +18,7 @@ from rich.table import Table
 
 from fedbandits.algorithms import DisLinUCB
 from fedbandits.contract.arrays import FloatArray
+from fedbandits.deploy.agent import Agent
 from fedbandits.deploy.flower.book import Book
 from fedbandits.deploy.flower.launch import Federation
 from fedbandits.deploy.flower.traffic import environment_of, world_of
@@ -26,6 +26,7 @@ from fedbandits.deploy.settings import Settings
 from fedbandits.simulation.loop import simulate
 
 _LOOK_SECONDS = 0.25
+_TRAFFIC = "fedbandits.deploy.flower.traffic"
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,25 +93,62 @@ def _run(agents: int, steps: int, pace: float, seed: int, directory: Path, conso
         common=seed,
         facts=problem.facts,
     )
-    isolated = simulate(replace(algorithm, threshold=math.inf), environment, steps, seed)
-    console.print(f"starting a SuperLink, {agents} nodes and the server ...")
-    with Federation(directory, settings, interval=0.5) as federation:
-        told = [directory / f"regrets-{identity}.txt" for identity in range(agents)]
-        for identity, regrets in enumerate(told):
-            federation.processes.start(
-                f"traffic-{identity}",
-                [
-                    *(sys.executable, "-m", "fedbandits.deploy.flower.traffic"),
-                    *(str(federation.agent_path(identity)), str(regrets), described),
-                    *("--steps", str(steps), "--seed", str(seed), "--pace", str(pace)),
-                ],
-            )
+    told = [directory / f"regrets-{identity}.txt" for identity in range(agents)]
+    say = _clock(console)
+    say(f"starting a SuperLink, its gate, {agents} nodes and the server")
+    federation = Federation(directory, settings, interval=0.5, tell=say)
+    begin = federation.directory / "begin"
+    begin.unlink(missing_ok=True)
+    try:
+        common = ("--steps", str(steps), "--seed", str(seed), "--pace", str(pace), "--begin", str(begin))
+        traffic = {
+            _traffic(identity): (_TRAFFIC, str(federation.agent_path(identity)), str(path), described, *common)
+            for identity, path in enumerate(told)
+        }
+        federation.start(traffic)  # it loads while everything else does
+        federation.await_nodes()
+        begin.touch()
+        say("traffic begins")
+        isolated = simulate(replace(algorithm, threshold=math.inf), environment, steps, seed)
         _watch(federation, told, steps, console)
         result = _result(federation.book, told, float(isolated.regret[-1]))
-    console.print(result.table())
+    finally:
+        federation.stop()
+    if result.synchronisations:
+        console.print(result.table())
+    else:
+        console.print(_why_nothing_was_said([federation.agent_path(identity) for identity in range(agents)]))
     if result.rejected:
         console.print(f"{result.rejected} replies or nodes were rejected; see {directory / 'logs'}")
     return result
+
+
+def _clock(console: Console) -> Callable[[str], None]:
+    """Says things with the seconds since now."""
+    began = time.monotonic()
+
+    def say(what: str) -> None:
+        console.print(f"{time.monotonic() - began:6.1f} s  {what}")
+
+    return say
+
+
+def _traffic(identity: int) -> str:
+    return f"traffic-{identity}"
+
+
+def _why_nothing_was_said(agents: Sequence[Path]) -> str:
+    """Without a synchronisation there is nothing to compare: both figures are of agents that were alone."""
+    calling = 0
+    for path in agents:
+        with Agent.open(path, warm=False) as agent:
+            calling += agent.status().calling
+    if calling:
+        return (
+            f"No synchronisation: {calling} agents were calling when the traffic ended, before the server had come to "
+            "it. Give it more time: a lower --pace, or more --steps."
+        )
+    return "No synchronisation: too little traffic for any agent to call. Let each take more decisions: --steps."
 
 
 def _watch(federation: Federation, told: Sequence[Path], steps: int, console: Console) -> None:
@@ -120,7 +158,7 @@ def _watch(federation: Federation, told: Sequence[Path], steps: int, console: Co
     with Live(console=console, refresh_per_second=4, transient=True) as live:
         over = False
         while not over:
-            over = not any(federation.processes.alive(f"traffic-{identity}") for identity in range(len(told)))
+            over = not any(federation.processes.alive(_traffic(identity)) for identity in range(len(told)))
             regrets = [_regrets(path) for path in told]
             for bar, regret in zip(bars, regrets, strict=True):
                 progress.update(bar, completed=len(regret))
@@ -128,7 +166,7 @@ def _watch(federation: Federation, told: Sequence[Path], steps: int, console: Co
             time.sleep(_LOOK_SECONDS)
     for identity, path in enumerate(told):
         if len(_regrets(path)) < steps:
-            raise RuntimeError(f"traffic ended early:\n{federation.processes.last_words(f'traffic-{identity}')}")
+            raise RuntimeError(f"traffic ended early:\n{federation.processes.last_words(_traffic(identity))}")
 
 
 def _shown(progress: Progress, book: Book, regret: float) -> Table:

@@ -9,10 +9,9 @@ Nodes know the gate's address alone; see `gate` for why. The directory is descri
 
 from __future__ import annotations
 
-import os
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -21,6 +20,7 @@ from fedbandits.deploy.agent import Agent
 from fedbandits.deploy.files import claim
 from fedbandits.deploy.flower.book import Book
 from fedbandits.deploy.flower.carrier import Patience
+from fedbandits.deploy.flower.commands import NODE, environment, flowers, gate, node_options, superlink
 from fedbandits.deploy.flower.layout import Layout, make_agent
 from fedbandits.deploy.flower.ports import LOOPBACK, free_ports, listens
 from fedbandits.deploy.flower.processes import Programs
@@ -28,16 +28,6 @@ from fedbandits.deploy.settings import Settings
 
 __all__ = ["LOOPBACK", "Federation", "free_ports", "listens", "make_agent"]
 
-_PROGRAMS = Path(sys.executable).parent
-_ENVIRONMENT = {
-    "FLWR_TELEMETRY_ENABLED": "0",
-    "FLWR_DISABLE_UPDATE_CHECK": "1",
-    "FLWR_DISABLE_RUNTIME_DEPENDENCY_INSTALLATION": "1",
-    "FLWR_SUPEREXEC_TASK_POLL_INTERVAL": "0.2",
-    "OPENBLAS_NUM_THREADS": "1",
-    "no_proxy": LOOPBACK,
-    "NO_PROXY": LOOPBACK,
-}
 _LONGEST_START = 900.0
 """Seconds that a program may take to start while it lives: a machine that is busy with something else is no failure."""
 
@@ -76,9 +66,7 @@ class Federation:
         self._patience = patience or Patience()
         self._tell = tell
         self._layout = Layout(self.directory)
-        path = f"{_PROGRAMS}:{os.environ.get('PATH', '')}"
-        environment = _ENVIRONMENT | {"FLWR_HOME": str(self._layout.flower), "PATH": path}
-        self.processes = Programs("federation", environment, self._layout.logs)
+        self.processes = Programs("federation", environment(self._layout.flower), self._layout.logs)
         self._layout.prepare(settings, self.control)
         self.book = Book(self._layout.book)
 
@@ -114,22 +102,30 @@ class Federation:
     ) -> None:
         self.stop()
 
-    def start(self) -> None:
-        """Start everything, and return when the server has begun to ring.
+    def start(self, beside: Mapping[str, Sequence[str]] | None = None) -> None:
+        """Start everything, and return when the server has begun to ring; programs `beside` (module and arguments, by
+        name) are started with the nodes.
 
-        Nodes load while the SuperLink does. They find their way in when the gate opens, which is after their keys are
+        Everything loads at the same time. Nodes find their way in when the gate opens, which is after their keys are
         registered.
         """
         everybody = range(self.settings.agents)
         self._launch_superlink()
-        for identity in everybody:
-            self.start_node(identity)
+        nodes = {
+            f"node-{identity}": (NODE, "--poll", str(self._poll), *self._node(identity, self._node_ports[identity]))
+            for identity in everybody
+        }
+        self.processes.start_together("nodes", {**nodes, **(beside or {})})
+        import fedbandits.deploy.flower.control
+        import fedbandits.deploy.flower.runs  # noqa: F401  (they take seconds, and are needed when the SuperLink listens)
+
         self._await_superlink()
+        began = self._launch_server()
         self.register(*(self.key_path(identity).with_suffix(".pub") for identity in everybody))
         self._tell("the nodes' keys are registered")
         self._launch_gate()
-        self.start_server()
         self._await_gate()
+        self._await_server(began)
 
     def stop(self) -> None:
         """Stop everything that was started."""
@@ -161,28 +157,19 @@ class Federation:
         """The node of an agent. With another `key` it is refused; `program`, what Python runs, may be another node than
         the resident one.
         """
-        resident = ("-m", "fedbandits.deploy.flower.node", "--poll", str(self._poll))
-        self.processes.start(
-            name or f"node-{identity}",
-            [
-                *(sys.executable, *(program or resident)),
-                *("--superlink", f"{LOOPBACK}:{self.port}"),
-                *("--root-certificates", str(self._layout.authority)),
-                *("--auth-supernode-private-key", str(key or self.key_path(identity))),
-                *("--port", str(self._node_ports[identity] if name is None else free_ports(1)[0])),
-                *("--node-config", f'agent="{self.agent_path(identity)}" identity={identity}'),
-            ],
-        )
+        port = self._node_ports[identity] if name is None else free_ports(1)[0]
+        poll = ("--poll", str(self._poll)) if program is None else ()
+        options = self._node(identity, port, key)
+        self.processes.start(name or f"node-{identity}", [sys.executable, *(program or ("-m", NODE)), *poll, *options])
+
+    def _node(self, identity: int, port: int, key: Path | None = None) -> list[str]:
+        address = f"{LOOPBACK}:{self.port}"
+        private_key = key or self.key_path(identity)
+        return node_options(address, self._layout.authority, private_key, port, self.agent_path(identity), identity)
 
     def start_server(self) -> None:
         """The run that drives the federation; returns when it rings."""
-        from fedbandits.deploy.flower.runs import Runs, run_config
-
-        began = time.time()
-        with Runs(self.control, self._layout.authority.read_bytes()) as runs:
-            runs.start(run_config(self.directory, self._interval, self._patience))
-        self._until("superlink", lambda: self.book.fact("serving_since") >= began)
-        self._tell("the server rings")
+        self._await_server(self._launch_server())
 
     def kill_server(self) -> None:
         """Kill the server's process, as a failure would; the SuperLink lives on."""
@@ -190,31 +177,26 @@ class Federation:
         self.processes.kill_descendant("superlink", pid)
 
     def _launch_superlink(self) -> None:
-        tls, state = self._layout.tls, self._layout.superlink_state
-        if self._lasting:
+        state = self._layout.superlink_state if self._lasting else None
+        if state is not None:
             claim(state)
-        self.processes.start(
-            "superlink",
-            [
-                str(_PROGRAMS / "flower-superlink"),
-                *("--host", LOOPBACK, "--port", str(self.control_port)),
-                *("--ssl-ca-certfile", str(self._layout.authority)),
-                *("--ssl-certfile", str(tls / "server.crt")),
-                *("--ssl-keyfile", str(tls / "server.key")),
-                *(("--database", str(state)) if self._lasting else ()),
-                "--enable-supernode-auth",
-                "--disable-runtime-dependency-installation",
-            ],
-        )
+        self.processes.start("superlink", superlink(self.control_port, self._layout.tls, state))
 
     def _launch_gate(self) -> None:
-        self.processes.start(
-            "gate",
-            [
-                *(sys.executable, "-m", "fedbandits", "federation", "gate", str(self._layout.tls)),
-                *("--host", LOOPBACK, "--port", str(self.port), "--superlink", self.control),
-            ],
-        )
+        self.processes.start("gate", gate(self.port, self._layout.tls, self.control))
+
+    def _launch_server(self) -> float:
+        """Start the run; when that was."""
+        from fedbandits.deploy.flower.runs import Runs, run_config
+
+        began = time.time()
+        with Runs(self.control, self._layout.authority.read_bytes()) as runs:
+            runs.start(run_config(self.directory, self._interval, self._patience))
+        return began
+
+    def _await_server(self, began: float) -> None:
+        self._until("superlink", lambda: self.book.fact("serving_since") >= began)
+        self._tell("the server rings")
 
     def _await_superlink(self) -> None:
         self._until("superlink", lambda: listens(self.control_port))
@@ -226,6 +208,11 @@ class Federation:
 
     # looking and driving
 
+    def await_nodes(self) -> None:
+        """Wait until all nodes have answered one ring."""
+        self._until("nodes", lambda: self.book.fact("present") >= self.settings.agents)
+        self._tell("all nodes are present")
+
     def floor(self, seconds: float = 120.0) -> None:
         """Give the server the floor once, and wait until it is done."""
         granted = self.book.grant()
@@ -233,7 +220,7 @@ class Federation:
 
     def flwr(self, *arguments: str) -> str:
         """Run Flower's own command, connected to this federation."""
-        return self.processes.run(f"flwr {arguments[0]}", [str(_PROGRAMS / "flwr"), *arguments])
+        return self.processes.run(f"flwr {arguments[0]}", [flowers("flwr"), *arguments])
 
     def _until(self, name: str, reached: Callable[[], bool], seconds: float = _LONGEST_START) -> None:
         """Wait as long as a program lives."""

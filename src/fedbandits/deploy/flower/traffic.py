@@ -18,7 +18,10 @@ import numpy as np
 
 from fedbandits.contract.catalogue import build
 from fedbandits.deploy.agent import Agent
+from fedbandits.deploy.files import private
 from fedbandits.environments import ENVIRONMENTS, Environment, World
+
+_BEGIN_SECONDS = 0.02
 
 
 def world_of(environment: Environment, steps: int, seed: int) -> World:
@@ -56,9 +59,12 @@ def main() -> None:
     parser.add_argument("--steps", type=int, required=True)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--pace", type=float, default=10.0, help="decisions per second")
+    parser.add_argument("--begin", type=Path, help="wait until there is a file of this name")
     told = parser.parse_args()
     world = world_of(environment_of(told.environment), told.steps, told.seed)
-    with Agent.open(told.agent, durable=False) as agent, told.regrets.open("w") as regrets:
+    while told.begin is not None and not told.begin.exists():
+        time.sleep(_BEGIN_SECONDS)
+    with Agent.open(told.agent, durable=False) as agent, open(told.regrets, "w", opener=private) as regrets:
         began = time.monotonic()
         for done, regret in enumerate(drive(agent, world, told.steps), start=1):
             print(regret, file=regrets, flush=True)
