@@ -35,7 +35,7 @@ from fedbandits.deploy.rehearsal import rehearse
 from fedbandits.deploy.replica import Replica
 from fedbandits.deploy.rewarding import Rewarding, ToldRewards
 from fedbandits.deploy.settings import Settings, has_other_habits, made, stored
-from fedbandits.deploy.status import Status, status_of, synchronised_at
+from fedbandits.deploy.status import CLOCK_MILLISECONDS, Status, status_of, synchronised_at
 from fedbandits.deploy.transactions import Transactions
 
 if TYPE_CHECKING:
@@ -299,6 +299,13 @@ class Agent:
         with self._transactions.reading() as replica:
             counters = self._journal.counts(self._expired_before())
             return status_of(replica, counters, talks=bool(self.algorithm.about.says))
+
+    def note_clock(self, ahead: float) -> None:
+        """The server says that the clock of this machine is `ahead` of its own by so many seconds (below zero: behind),
+        as far as it can tell: for `status`. It changes nothing else.
+        """
+        with self._transactions.writing():
+            self._journal.note(CLOCK_MILLISECONDS, round(1000 * ahead))
 
     def state(self) -> State:
         """What the agent knows, as named arrays: the state of its population of one, without the key of its noise."""

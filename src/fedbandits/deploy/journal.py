@@ -196,6 +196,10 @@ class Journal(History):
         """Add to a counter: of decisions "expired" or "forgotten" unrewarded, or of rewards that came "late"."""
         self._upkeep.count(name, more)
 
+    def note(self, name: str, value: int) -> None:
+        """Write a number down among the counters."""
+        self._upkeep.put(name, value)
+
     def counts(self, expired_before: float | None) -> dict[str, int]:
         """The counters, with the decisions that have expired by now."""
         counters = self.counters()

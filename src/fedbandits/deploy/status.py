@@ -9,6 +9,9 @@ from datetime import UTC, datetime
 from fedbandits.contract.arrays import FloatArray
 from fedbandits.deploy.replica import Replica
 
+CLOCK_MILLISECONDS = "clock_offset_milliseconds"
+"""The name, among an agent's counters, of how far its clock is ahead."""
+
 
 @dataclass(frozen=True, slots=True)
 class Status:
@@ -37,6 +40,10 @@ class Status:
     unacknowledged: int = 0
     """Answers that handed something over, of which no server has said yet whether it took it in."""
 
+    clock_offset_seconds: float | None = None
+    """How far this machine's clock is ahead of the server's, as far as that is certain; None if the server has not
+    said."""
+
 
 def status_of(replica: Replica, counters: Mapping[str, int], *, talks: bool) -> Status:
     """The status of the agent in memory, `counters` being those of its file; `talks`: its algorithm says anything."""
@@ -53,6 +60,7 @@ def status_of(replica: Replica, counters: Mapping[str, int], *, talks: bool) -> 
         level=_of_one(population.urgency()) if talks else None,
         spent=_of_one(population.spent()),
         unacknowledged=len(counts.handed),
+        clock_offset_seconds=None if (clock := counters.get(CLOCK_MILLISECONDS)) is None else clock / 1000,
     )
 
 

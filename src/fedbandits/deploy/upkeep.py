@@ -34,6 +34,10 @@ class Upkeep:
         value += more
         self._db.execute("UPDATE counters SET value = ?, digest = ? WHERE name = ?", (value, digest(name, value), name))
 
+    def put(self, name: str, value: int) -> None:
+        """Write a number down under a name, whatever was there."""
+        self._db.execute("INSERT OR REPLACE INTO counters VALUES (?, ?, ?)", (name, value, digest(name, value)))
+
     def stale(self, before: float | None) -> int:
         """How many decisions of before a time await their reward, in whatever order they were taken."""
         if before is None:

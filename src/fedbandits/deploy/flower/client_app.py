@@ -12,7 +12,7 @@ from flwr.clientapp import ClientApp
 
 from fedbandits.deploy.agent import Agent
 from fedbandits.deploy.flower.desk import Desk
-from fedbandits.deploy.flower.grid import answering, presenting, read_letter
+from fedbandits.deploy.flower.grid import answering, clock_told, presenting, read_letter
 
 app = ClientApp()
 
@@ -21,6 +21,8 @@ app = ClientApp()
 def ring(message: Message, context: Context) -> Message:
     """Say who this is, and whether it calls."""
     desk = _desk(context)
+    if (ahead := clock_told(message)) is not None:
+        desk.compare_clocks(ahead)
     return presenting(message, desk.identity, desk.fingerprint, desk.ring())
 
 

@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import hashlib
 import json
+import logging
 
 from fedbandits.deploy.agent import Agent
 from fedbandits.deploy.errors import AgentError, StorageError
+from fedbandits.deploy.flower.clocks import TOLERATED_SECONDS, in_words
 from fedbandits.deploy.flower.post import Answer, Letter, Presence
 from fedbandits.deploy.settings import HABITS, Settings
 
+log = logging.getLogger(__name__)
+_STEADY_SECONDS = 1.0
+"""By how much an offset may change before it is written down again."""
 _OWN = ("identity", "seed", "expire_after", *HABITS)
 """Settings in which the agents of a federation may differ."""
 
@@ -35,6 +40,15 @@ class Desk:
         """Whether the agent's trigger has fired, how many letters it knows, and which answers it worries about."""
         status, pending = self._agent.status(), tuple(self._agent.unacknowledged())
         return Presence(calling=status.calling, letters=status.letters, unacknowledged=pending)
+
+    def compare_clocks(self, ahead: float) -> None:
+        """The server says by how many seconds this machine's clock is ahead of its own."""
+        known = self._agent.status().clock_offset_seconds
+        if known is not None and abs(ahead - known) < _STEADY_SECONDS:
+            return
+        self._agent.note_clock(ahead)
+        if abs(ahead) > TOLERATED_SECONDS:
+            log.warning("the clock of this machine %s, by the server's: set it", in_words(ahead))
 
     def answer(self, letter: Letter) -> Answer:
         """The agent's reply; why, if it will not take the letter in. A letter that comes again changes nothing.

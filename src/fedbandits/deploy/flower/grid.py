@@ -203,6 +203,12 @@ def answering(message: Message, answer: Answer) -> Message:
     return Message(_content(fields), reply_to=message)
 
 
+def clock_told(message: Message) -> float | None:
+    """By how many seconds the server takes the clock of this machine to be ahead; None if it does not say."""
+    told = message.content.config_records.get(RECORD, ConfigRecord()).get(OFFSET)
+    return told if isinstance(told, float) and math.isfinite(told) else None
+
+
 def presenting(message: Message, identity: int, fingerprint: str, presence: Presence) -> Message:
     """The reply that says who an agent is and whether it calls."""
     told: dict[str, int | float | str | bytes | bool] = {

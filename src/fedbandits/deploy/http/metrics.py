@@ -70,6 +70,10 @@ class _Books(Collector):
                 "When the server last spoke with this agent; absent before the first time.",
                 None if status.synchronised_at is None else status.synchronised_at.timestamp(),
             ),
+            "clock_offset_seconds": (
+                "How far this machine's clock is ahead of the server's; absent before the server has said so.",
+                status.clock_offset_seconds,
+            ),
             "privacy_spent_epsilon": ("Epsilon of differential privacy spent; absent if not private.", status.spent),
         }
         for name, (meaning, value) in gauges.items():

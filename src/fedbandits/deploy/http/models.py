@@ -128,6 +128,9 @@ class Standing(BaseModel):
     calling: bool = Field(description="Whether the agent asks the server for a conversation.")
     level: float | None = Field(description="How far the trigger has come: at 1 the agent calls; null if it has none.")
     spent: float | None = Field(description="Epsilon of differential privacy spent; null if the agent is not private.")
+    clock_offset_seconds: float | None = Field(
+        description="How far this machine's clock is ahead of the server's, as far as that is certain; null: unknown."
+    )
 
 
 class Health(BaseModel):
