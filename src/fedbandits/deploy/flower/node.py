@@ -35,7 +35,14 @@ from flwr.supernode.cli.flower_supernode import flower_supernode
 from flwr.supernode.runtime.run_clientapp import pull_task_input, push_message, push_task_output
 
 from fedbandits.deploy.flower.client_app import app
-from fedbandits.deploy.flower.timing import NodeRefusedError, hasten_node, hasten_objects, hasten_return
+from fedbandits.deploy.flower.timing import (
+    WRONG_CLOCK,
+    NodeRefusedError,
+    hasten_node,
+    hasten_objects,
+    hasten_return,
+    tell_wrong_clock,
+)
 
 log = logging.getLogger(__name__)
 _SUPPORTED = "1.41."
@@ -56,6 +63,7 @@ def main() -> None:
     hasten_node(own.poll)
     hasten_objects(own.poll)
     hasten_return()
+    tell_wrong_clock()
     threading.Thread(target=work, args=(f"127.0.0.1:{own.port}", own.poll), daemon=True).start()
     if own.superlink:
         await_superlink(own.superlink, own.poll)
@@ -63,10 +71,14 @@ def main() -> None:
     sys.argv = ["flower-supernode", "--isolation", "process", "--port", str(own.port), *rest]
     try:
         flower_supernode()
-    except NodeRefusedError:
-        if own.attempt >= _ATTEMPTS:
+    except NodeRefusedError as error:
+        clock = WRONG_CLOCK in str(error)
+        why = (
+            str(error).splitlines()[-1] if clock else "the key is not registered, or the node is taken for online still"
+        )
+        if own.attempt >= _ATTEMPTS and not clock:
             sys.exit("refused for good: register the node's public key at the SuperLink")
-        log.warning("refused: the key is not registered, or the node is taken for online still; trying again")
+        log.warning("refused: %s; trying again", why)
         time.sleep(_RETURN_SECONDS)
         # threads and connections of this attempt are best left behind
         os.execv(sys.executable, [*sys.orig_argv, "--attempt", str(own.attempt + 1)])

@@ -5,24 +5,41 @@ Nothing here changes what Flower does, only how long it sleeps in between.
 
 from __future__ import annotations
 
+import logging
 import time
+from email.utils import parsedate_to_datetime
 from types import SimpleNamespace
 from typing import Any, NoReturn
 
-from flwr.common.constant import HEARTBEAT_MIN_INTERVAL
+import httpx
+from flwr.common.constant import HEARTBEAT_MIN_INTERVAL, SYSTEM_TIME_TOLERANCE, TIMESTAMP_TOLERANCE
 from flwr.supercore import heartbeat
+from flwr.supercore.date import now
 from flwr.supercore.exit import flwr_exit
 from flwr.supercore.inflatable import inflatable_utils
+from flwr.supercore.protobuf.client import ProtobufCall, ProtobufRequestContext
 from flwr.supernode import fleet_http_connection, start_client_internal
+from flwr.supernode.node_auth_http_interceptor import NodeAuthHttpInterceptor
+
+from fedbandits.deploy.flower.clocks import in_words, offset
+
+log = logging.getLogger(__name__)
+WRONG_CLOCK = "the clock of this machine"
+"""How the reason begins if a node is refused for its clock."""
+_LARGEST_LAG = TIMESTAMP_TOLERANCE + SYSTEM_TIME_TOLERANCE - 1
 
 _UPLOAD_SECONDS, _LONGEST_BACKOFF = 10.0, 1.0
 """How long the other side may take to upload a message, and how long to wait at most before looking for it again."""
 _REFUSED = "[code: 2004]"
 """How Flower says that a node is not let in."""
+_ACTIVATE = "ActivateNode"
+"""The first thing that a node says."""
 
 
 class NodeRefusedError(Exception):
-    """The SuperLink does not let the node in: its key is not registered, or it is still taken for online."""
+    """The SuperLink does not let the node in: its key is not registered, it is still taken for online, or its clock is
+    wrong.
+    """
 
 
 def hasten_objects(seconds: float) -> None:
@@ -55,8 +72,50 @@ def hasten_return() -> None:
         vars(module)["HEARTBEAT_DEFAULT_INTERVAL"] = HEARTBEAT_MIN_INTERVAL
 
     def leave(code: int, message: str | None = None, *rest: Any, **others: Any) -> NoReturn:
-        if message is not None and _REFUSED in message:
+        if message is not None and (_REFUSED in message or WRONG_CLOCK in message):
             raise NodeRefusedError(message)
         flwr_exit(code, message, *rest, **others)
 
     vars(fleet_http_connection)["flwr_exit"] = leave
+
+
+def tell_wrong_clock() -> None:
+    """Say it if the SuperLink refuses this node because of its clock.
+
+    Nodes sign what time it is, and Flower refuses what is more than 5 s ahead or 305 s behind, like a wrong key, and
+    without a word about clocks; a node then ends as if it had been told to. What time it is at the SuperLink is in the
+    header `Date` of its answers. A node that is just starting keeps trying (`NodeRefusedError`).
+    """
+
+    class Watching(NodeAuthHttpInterceptor):
+        def intercept(self, context: ProtobufRequestContext, call_next: ProtobufCall) -> httpx.Response:
+            before = now().timestamp()
+            response = super().intercept(context, call_next)
+            if response.status_code == httpx.codes.UNAUTHORIZED:
+                ahead = ahead_of(response.headers.get("date"), before, now().timestamp())
+                if ahead is not None and not -_LARGEST_LAG < ahead < SYSTEM_TIME_TOLERANCE - 1:
+                    words = f"{WRONG_CLOCK} {in_words(ahead)}, by the SuperLink's, which refuses it: set it"
+                    if context.rpc_method.endswith(_ACTIVATE):
+                        raise NodeRefusedError(words)
+                    log.error("%s", words)
+            return response
+
+    vars(fleet_http_connection)["NodeAuthHttpInterceptor"] = Watching
+
+
+def ahead_of(date: str | None, before: float, after: float) -> float | None:
+    """By how many seconds our clock, which went from `before` to `after` meanwhile, is certainly ahead of that of an
+    answer that was written at `date`, a header of HTTP; None if that is no date.
+
+    >>> date = "Thu, 01 Jan 1970 00:01:40 GMT"
+    >>> ahead_of(date, 100.2, 100.9), ahead_of(date, 110.0, 111.0), ahead_of(date, 40.0, 41.0)
+    (0.0, 9.0, -59.0)
+    """
+    if date is None:
+        return None
+    try:
+        written = parsedate_to_datetime(date).timestamp()
+    except ValueError:
+        return None
+    # it is cut to whole seconds
+    return -offset(written, before - 1.0, after) + 0.0
