@@ -98,6 +98,7 @@ class FCLUBServer(Server):
         "moved",
         "step",
     )
+    retracts: ClassVar[bool] = True
 
     def __init__(self, parameters: FCLUBDC, n: int, dim: int) -> None:
         self._ridge = parameters.ridge
@@ -136,7 +137,8 @@ class FCLUBServer(Server):
             return
         self._take_in(fresh)
         behind = self.pool_logdet[self.labels] - self.known_logdet
-        lacking = (behind > self._threshold) & (self.unseen > 0) & ~self.moved
+        taken_out = bool((np.trace(fresh.arrays["gram"], axis1=1, axis2=2) < 0).any())
+        lacking = ((behind > self._threshold) | taken_out) & (self.unseen > 0) & ~self.moved
         late = np.flatnonzero(lacking)
         if len(late):
             held = self.known.rows(late, counted=True)

@@ -67,6 +67,7 @@ class AsyncClustersServer(ClusterServer):
     """
 
     keeps: ClassVar[tuple[str, ...]] = (*ClusterServer.keeps, "own", "reported")
+    retracts: ClassVar[bool] = True
 
     def __init__(self, n: int, dim: int, rules: Rules, *, explored: bool) -> None:
         super().__init__(n, dim, rules)

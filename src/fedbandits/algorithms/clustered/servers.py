@@ -183,6 +183,7 @@ class ReclusteringServer(ClusterServer):
     """
 
     keeps: ClassVar[tuple[str, ...]] = (*ClusterServer.keeps, "own", "level", "told")
+    retracts: ClassVar[bool] = True
 
     def __init__(self, n: int, dim: int, rules: Rules) -> None:
         super().__init__(n, dim, rules)

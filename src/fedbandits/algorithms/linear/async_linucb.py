@@ -77,10 +77,11 @@ class AsyncServer(Server):
 
     `known` holds A_s - dA_-j for each agent j: what of the pool it has. An upload then changes one row instead of all
     the others. `unseen` (n,) counts the uploads that have not reached j, so that an agent lacking nothing is
-    never sent rounding errors.
+    never sent rounding errors. That something was taken out of the pool is told to all at once.
     """
 
     keeps: ClassVar[tuple[str, ...]] = ("pool", "known", "known_logdet", "unseen")
+    retracts: ClassVar[bool] = True
 
     def __init__(self, parameters: AsyncParameters, n: int, dim: int) -> None:
         self._parameters = parameters
@@ -105,7 +106,8 @@ class AsyncServer(Server):
         self.unseen[fresh.who] -= 1
 
         pooled = kernels.log_determinants(self.pool.gram, ridge)[0]
-        lacking = (pooled - self.known_logdet > self._threshold) & (self.unseen > 0)
+        taken_out = bool((np.trace(fresh.arrays["gram"], axis1=1, axis2=2) < 0).any())
+        lacking = ((pooled - self.known_logdet > self._threshold) | taken_out) & (self.unseen > 0)
         late = np.flatnonzero(lacking)
         if len(late) == 0:
             return

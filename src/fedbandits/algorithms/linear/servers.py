@@ -20,6 +20,7 @@ class PoolServer(Server):
     """When somebody calls: collect what is new from `collects`, add it to the pool, tell the pool to `tells`."""
 
     keeps: ClassVar[tuple[str, ...]] = ("pool",)
+    retracts: ClassVar[bool] = True
 
     def __init__(
         self,

@@ -28,6 +28,7 @@ from fedbandits.deploy.flower.book_tables import SCHEMA
 from fedbandits.deploy.flower.clocks import Clocks
 from fedbandits.deploy.flower.contributions import Contributions, Handed
 from fedbandits.deploy.flower.durations import Durations, Outcome
+from fedbandits.deploy.flower.expelled import Expelled
 from fedbandits.deploy.flower.post import Letter
 from fedbandits.deploy.flower.quarantine import Quarantine
 from fedbandits.deploy.flower.rejections import Kind, Rejection, Rejections
@@ -102,6 +103,7 @@ class Book:
         self.durations = Durations(self.tallies)
         self.troubles = Troubles(self._db)
         self.verdicts = Verdicts(self._db)
+        self.expelled = Expelled(self._db)
         self.quarantine = Quarantine(self._db)
         self._rejections = Rejections(self._db, self.tallies)
 
@@ -134,6 +136,8 @@ class Book:
         The first key to say so may, for one agent, as long as that knows all the letters that it has answered.
         """
         with self._writing():
+            if self.expelled.bars(identity, key):
+                return ", which was expelled"
             held = self._db.execute("SELECT key, letters FROM nodes WHERE identity = ?", (identity,)).fetchone()
             if held is None:
                 if self._db.execute("SELECT 1 FROM nodes WHERE key = ?", (key,)).fetchone():
@@ -155,6 +159,16 @@ class Book:
             self.contributions.forget_totals(identity)
             self.verdicts.forget(identity)
             return self._db.execute("DELETE FROM nodes WHERE identity = ?", (identity,)).rowcount > 0
+
+    def expel(self, identity: int, at: float) -> bool:
+        """Do not let an agent in any more, nor its key; False if it was expelled before. See `expelling`."""
+        with self._writing():
+            return self.expelled.add(identity, at, self.bound().get(identity))
+
+    def readmit(self, identity: int) -> bool:
+        """Let an agent in again that was expelled; False if it was not."""
+        with self._writing():
+            return self.expelled.remove(identity)
 
     def bound(self) -> dict[int, str]:
         """Which key speaks for which identity, as SHA-256 of the public key."""

@@ -10,7 +10,16 @@ from __future__ import annotations
 import sqlite3
 import time
 
-from fedbandits.deploy.flower import clocks, contributions, quarantine, rejections, sightings, tallies, verdicts
+from fedbandits.deploy.flower import (
+    clocks,
+    contributions,
+    expelled,
+    quarantine,
+    rejections,
+    sightings,
+    tallies,
+    verdicts,
+)
 from fedbandits.deploy.schema import Schema, statements
 
 _FIRST = """
@@ -38,7 +47,7 @@ ALTER TABLE outcomes ADD COLUMN said_turn INTEGER;
 
 
 def _second(db: sqlite3.Connection) -> None:
-    rooms = (contributions, sightings, verdicts, quarantine, tallies, rejections, clocks)
+    rooms = (contributions, sightings, verdicts, quarantine, tallies, rejections, clocks, expelled)
     for tables in (_SECOND, *(room.TABLES for room in rooms)):
         statements(tables)(db)
     if db.execute("SELECT 1 FROM snapshot").fetchone():  # the server has spoken before

@@ -157,7 +157,11 @@ class PostCarrier(Carrier):
                 settled=list(late),
                 letters=turn.letters,
                 handed={who: self._inspector.handed(turn.replies[who]) for who in reached},
-                taken={who: said_in.get(who, here) for who in reached if self._hands_over(turn.replies[who])},
+                taken={
+                    who: said_in.get(who, here)
+                    for who in reached
+                    if who not in turn.ours and self._hands_over(turn.replies[who])
+                },
                 declined={who: said_in.get(who, here) for who in turn.declined},
             )
         else:
@@ -187,6 +191,8 @@ class PostCarrier(Carrier):
             for who, answer in self._post.ask(enclosed, min(self._repeat, left)).items():
                 letter = pending.pop(who)
                 turn.letters[who] = answer.letters
+                if answer.ours:
+                    turn.ours.add(who)
                 try:
                     content = inspected(answer, letter, self._inspector, self._pasts.of(who), question=question)
                 except RejectedError as error:
@@ -234,12 +240,16 @@ class _Turn:
     rejected: set[int] = field(default_factory=set)
     declined: set[int] = field(default_factory=set)
     """Of the rejected, those who have answered: what they handed over is theirs again."""
+    ours: set[int] = field(default_factory=set)
+    """Whose answers were made here: nobody has to be told what becomes of them."""
 
 
 def inspected(answer: Answer, letter: Letter, inspector: Inspector, past: Past, *, question: bool) -> bytes | None:
     """The content of an answer that may be let in, by an agent with this `past`; raises `RejectedError`."""
     if answer.refused is not None:
         raise RejectedError(f"the agent refused it: {answer.refused}")
+    if answer.ours:
+        return answer.content
     if question:
         if answer.content is None:
             raise RejectedError("a question was answered with nothing")

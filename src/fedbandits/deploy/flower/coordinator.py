@@ -24,6 +24,7 @@ from fedbandits.contract.server import Server
 from fedbandits.contract.wire import Wire, WireError, hand_overs
 from fedbandits.deploy.flower.book import Book
 from fedbandits.deploy.flower.carrier import Patience, PostCarrier, inspected
+from fedbandits.deploy.flower.expelling import StandIns
 from fedbandits.deploy.flower.inspection import Inspector, RejectedError
 from fedbandits.deploy.flower.past import Pasts, Trust
 from fedbandits.deploy.flower.post import Answer, Letter, Post, Presence
@@ -52,7 +53,7 @@ class Coordinator:
         algorithm, problem = settings.algorithm, settings.problem
         self.ledger = Ledger()
         self._settings = settings
-        self._post = post
+        self._post = StandIns(post, settings, book.expelled, book.contributions)
         self._book = book
         self._patience = patience or Patience()
         self._needs_everybody = algorithm.about.waits
@@ -61,7 +62,7 @@ class Coordinator:
         self._inspector = Inspector(algorithm, problem, settings.wire)
         self._pasts = Pasts(book, problem.horizon, self._trust.pace)
         self._carrier = PostCarrier(
-            post,
+            self._post,
             book,
             self._inspector,
             self._pasts,
@@ -79,13 +80,16 @@ class Coordinator:
     def step(self) -> bool:
         """Ring once and give the server the floor; whether it said anything."""
         present = self._post.ring(self._patience.ring)
-        self._book.rang(present, time.time())
+        expelled = self._book.expelled.all().keys()
+        self._book.rang(present.keys() - expelled, time.time())
         self._acknowledge(present)
         if self._resume():
             return True
-        reachable = self._tidy(present.keys() - self._book.quarantine.suspended().keys())
+        reachable = self._tidy(present.keys() - (self._book.quarantine.suspended().keys() - expelled))
         late = self._book.owed().keys() & reachable
         calling = {who for who, presence in present.items() if presence.calling} & reachable
+        if self._post.retracting():  # everybody is to know
+            calling = set(reachable)
         if self._needs_everybody and len(reachable) < self._settings.agents:
             if calling:
                 log.info(

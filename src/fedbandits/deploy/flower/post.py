@@ -36,6 +36,8 @@ class Answer:
     refused: str | None = None
     letters: int = 0
     """How many letters the agent has answered in all, this one included."""
+    ours: bool = False
+    """Whether it was made here, in place of an agent that was expelled; such answers are not inspected."""
 
 
 @dataclass(frozen=True, slots=True)
