@@ -262,3 +262,20 @@ def test_what_has_no_word_gives_no_command(compared: tuple[Path, dict], change: 
     _, printed = compared
     assert compare_command(printed["settings"]) is not None
     assert compare_command({**printed["settings"], **change}) is None
+
+
+def test_compare_under_attack_and_again_by_its_own_words() -> None:
+    code, out, _ = invoke("compare", *SMALL, "--attack", "inflate:share=0.4,lies=2", "--json")
+    assert code == 0
+    printed = json.loads(out)
+    assert printed["settings"]["attack"] == {"name": "inflate", "share": 0.4, "strength": 5.0, "lies": 2}
+    again = compare_command(printed["settings"])
+    assert again is not None
+    assert "--attack inflate:share=0.4,strength=5.0,lies=2" in again
+    _, out, _ = invoke(*again.split()[1:], "--jobs", "1", "--json")
+    honest = [row["honest_regret"] for row in printed["summary"]]
+    assert honest == [row["honest_regret"] for row in json.loads(out)["summary"]]
+    assert all(value > 0 for value in honest)
+    code, _, err = invoke("compare", *SMALL, "--attack", "inflat")
+    assert code == 2
+    assert "--attack: there is no attack 'inflat'; did you mean 'inflate'?" in err

@@ -10,6 +10,7 @@ from conformance.gossip import GossipLinUCB
 from fedbandits.algorithms import ALGORITHMS
 from fedbandits.contract.catalogue import ConfigError
 from fedbandits.experiments import load_experiment, shipped_experiments
+from fedbandits.transport.attack import Attack
 
 SOUND = """
 title = "t"
@@ -271,3 +272,34 @@ def test_claims_about_bounds_need_them_evaluated(tmp_path):
     with pytest.raises(ConfigError, match=r"claims\.0: regret_per_upper_bound is known only .* set run\.theory = true"):
         load(tmp_path, text)
     assert load(tmp_path, text.replace("horizon = 10", "horizon = 10\ntheory = true")).run.theory
+
+
+LIARS = '[attack]\nname = "inflate"\nshare = 0.2\n'
+
+
+def test_an_attack_is_an_option_of_every_case_and_may_be_swept(tmp_path):
+    experiment = load(tmp_path, SOUND + LIARS)
+    assert {case.options.attack for case in experiment.cases} == {Attack(how="inflate", share=0.2)}
+    swept = SOUND + '[attack]\nlies = 3\n[sweep]\n"attack.name" = ["flip", "adaptive"]\n"attack.share" = [0.0, 0.4]\n'
+    experiment = load(tmp_path, swept)
+    assert experiment.columns == ["attack", "share"]
+    assert {(case.point["attack"], case.point["share"]) for case in experiment.cases} == {
+        ("flip", 0.0),
+        ("flip", 0.4),
+        ("adaptive", 0.0),
+        ("adaptive", 0.4),
+    }
+    assert all(case.options.attack.lies == 3 for case in experiment.cases)
+
+
+@pytest.mark.parametrize(
+    ("text", "error"),
+    [
+        ('[attack]\nname = "inflat"\n', "there is no attack 'inflat'; did you mean 'inflate'"),
+        ('[attack]\nname = "flip"\nshare = 2\n', "share: must be less than 1"),
+        ("[attack]\nshare = 0.1\n", "there is no attack ''"),
+    ],
+)
+def test_errors_about_attacks_name_the_fix(tmp_path, text, error):
+    with pytest.raises(ConfigError, match=error):
+        load(tmp_path, SOUND + text)

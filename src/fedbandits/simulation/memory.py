@@ -22,6 +22,8 @@ from fedbandits.contract.world import Environment
 from fedbandits.environments.attendance import awake_per_step
 
 _NUMBER = 8
+_WITHOUT_MATRICES = ("any", "phased")
+"""Families whose agents keep no matrix each."""
 _PER_STEP = 5 + len(DIRECTIONS) * len(UNITS)
 _LIMITS = (Path("/sys/fs/cgroup/memory.max"), Path("/sys/fs/cgroup/memory/memory.limit_in_bytes"))
 """Where a container says how much of the machine it may use."""
@@ -50,7 +52,7 @@ def least_memory(algorithm: Algorithm, environment: Environment) -> int:
     clients, dim, arms, pool = (_size(environment, name) for name in ("clients", "dim", "arms", "pool"))
     awake = awake_per_step(getattr(environment, "schedule", "all"), clients)
     shown = awake * arms * max(dim, 1) + pool * dim
-    learned = clients * (2 * dim**2 if dim else 2 * arms) if algorithm.about.family != "any" else 0
+    learned = clients * (2 * dim**2 if dim else 2 * arms) if algorithm.about.family not in _WITHOUT_MATRICES else 0
     return (shown + learned) * _NUMBER
 
 

@@ -79,15 +79,6 @@ _TABLE = (
         heading="Regret",
         with_error=True,
     ),
-    Metric(
-        "honest_regret",
-        "Regret per honest client",
-        "cumulative pseudo-regret per client that tells the truth, where others are made to lie",
-        read=attrgetter("honest_regret"),
-        summarised=True,
-        heading="Honest regret",
-        with_error=True,
-    ),
     Metric("reward", "Reward", "observed reward of all clients", read=attrgetter("reward"), summarised=True),
     Metric(
         "normalised_reward",
@@ -126,6 +117,15 @@ _TABLE = (
         read=attrgetter("epsilon"),
         summarised=True,
         heading="ε",
+    ),
+    Metric(
+        "honest_regret",
+        "Regret per honest client",
+        "cumulative pseudo-regret per client that tells the truth, where others are made to lie",
+        read=attrgetter("honest_regret"),
+        summarised=True,
+        heading="Honest regret",
+        with_error=True,
     ),
     *(
         Metric(
