@@ -80,6 +80,7 @@ class Reader:
     def here(self, text: str, site: int = 0) -> str:
         """What the pages say, on this machine."""
         for there, here in (
+            ("127.0.0.1:9093", f"127.0.0.1:{self.port}"),
             ("superlink.example:9092", f"127.0.0.1:{self.port}"),
             ("--port 9092", f"--port {self.port}"),
             ("--port 9100", f"--port {self.node_ports[site]}"),
@@ -126,7 +127,7 @@ class Reader:
         self.until(lambda: "Starting Flower SuperLink" in self.words("superlink"))
 
     def start_server(self) -> None:
-        self.type("flwr run", self.server)
+        self.start("server", "fedbandits federation serve", self.server)
 
     def start_node(self, site: int) -> None:
         self.start(f"node-{site}", "python -m fedbandits.deploy.flower.node", self.sites[site], site)
@@ -223,8 +224,7 @@ def operations(reader):
     assert reader.type("fedbandits agent forget", reader.sites[0]) == "0 decisions forgotten\n"
 
     # upgrade
-    (run,) = set(re.findall(r"\b\d{12,}\b", reader.type("flwr ls", reader.server)))
-    reader.type("flwr stop", reader.server, RUN_ID=run)
+    reader.processes.stop("server")
     reader.until(lambda: reader.status()["seconds_since_ring"] > 20)
     began = time.time()
     reader.start_server()
@@ -248,8 +248,7 @@ def operations(reader):
     # a new certificate
     reader.type("fedbandits federation certificates", reader.server)
     reader.processes.stop("superlink")
-    reader.start_superlink()
     began = time.time()
-    reader.start_server()
+    reader.start_superlink()
     reader.until(lambda: reader.everybody_is_there(began), 180.0)
     reader.synchronise()

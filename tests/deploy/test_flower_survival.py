@@ -27,8 +27,8 @@ PATIENCE = Patience(ring=5.0, answer=8.0, everybody=None, repeat=4.0)
 @pytest.fixture
 def federation(tmp_path):
     """All but the server."""
-    world = LINEAR.world(400, np.random.SeedSequence(0))
-    settings = settings_of(fb.algorithms.DisLinUCB(threshold=0.5), world, 0)
+    world = LINEAR.world(4000, np.random.SeedSequence(0))
+    settings = settings_of(fb.algorithms.DisLinUCB(threshold=0.01), world, 0)
     federation = Federation(tmp_path, settings, interval=0.5, patience=PATIENCE, lasting=True)
     federation.world = world
     try:
@@ -75,7 +75,7 @@ def test_nobody_has_to_start_the_server_again(federation):
     supervised = Supervised(federation)
     supervised.wait(0.0)
     agents = [federation.open_agent(identity, durable=False) for identity in range(2)]
-    steps = iter(range(400))
+    steps = iter(range(4000))
 
     def synchronise():
         before = federation.book.ledger().conversations
