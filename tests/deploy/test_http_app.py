@@ -440,7 +440,7 @@ def test_trouble_with_the_file_is_told_without_its_place(
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    def fail(*_: object) -> None:
+    def fail(*_: object, **__: object) -> None:
         raise error(f"{agent.path}: no way")
 
     for name in ("decide", "reward", "rewards_apart", "status"):

@@ -20,7 +20,7 @@ from starlette.responses import HTMLResponse
 import fedbandits
 from fedbandits.deploy.agent import Agent
 from fedbandits.deploy.errors import AgentError
-from fedbandits.deploy.http import models
+from fedbandits.deploy.http import choices, models
 from fedbandits.deploy.http.access import Token
 from fedbandits.deploy.http.body import bounded_by
 from fedbandits.deploy.http.configuration import Limits
@@ -58,10 +58,17 @@ def create_app(agent: Agent, limits: Limits, token: Token | None) -> FastAPI:
     looking = APIRouter(responses=_refusals())
 
     @asking.post("/decisions", responses=_refusals(400, 408, 413, 415, 422) | {200: {"links": _REWARDED_BY}})
-    def decide(choice: models.Choice) -> models.Chosen:
-        """Choose one of the arms. Each request is a decision of its own, also one that is sent again."""
-        models.check_choice(choice, limits)
-        return models.Chosen(**dataclasses.asdict(agent.decide(choice.arms)))
+    def decide(asked: Annotated[choices.Asked, Body()]) -> choices.Chosen | choices.ManyChosen:
+        """Choose one of the arms, once or for several choices at once. Each request is a decision of its own, also one
+        that is sent again.
+        """
+        if isinstance(asked, choices.Choice):
+            choices.check_choices([asked], limits)
+            return choices.Chosen.of(agent.decide(asked.arms, who=asked.who))
+        wanted = asked.decisions
+        choices.check_choices(wanted, limits)
+        decided = agent.decide_many([choice.arms for choice in wanted], who=[choice.who for choice in wanted])
+        return choices.ManyChosen(decisions=[choices.Chosen.of(decision) for decision in decided])
 
     @asking.post("/rewards", responses=_refusals(400, 404, 408, 409, 413, 415, 422))
     def reward(told: Annotated[models.Told, Body()]) -> models.Counted | models.Outcomes:

@@ -37,6 +37,8 @@ class Limits:
     """How long the body of a request may take to arrive."""
     most_arms: _AtLeastOne = 1000
     """Arms of one decision."""
+    most_decisions: _AtLeastOne = 100
+    """Decisions of one request."""
     most_rewards: _AtLeastOne = 1000
     """Rewards of one request."""
     largest_number: Annotated[float, Field(gt=0, le=1e7)] = 1e6

@@ -5,53 +5,22 @@ from __future__ import annotations
 from datetime import datetime
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Discriminator, Field, Strict, Tag
+from pydantic import BaseModel, Discriminator, Field, Tag
 
 from fedbandits.contract.facts import Range
+from fedbandits.deploy.http.choices import describe_choices
 from fedbandits.deploy.http.refusals import RefusedError
+from fedbandits.deploy.http.values import Number, Sent, check_numbers
 
 if TYPE_CHECKING:
     from fedbandits.deploy.http.configuration import Limits
     from fedbandits.deploy.settings import Settings
 
-# strict: a number is neither a string that looks like one nor a truth value
-Number = Annotated[float, Strict(), Field(allow_inf_nan=False)]
-Name = Annotated[str, Field(max_length=200)]
 DecisionId = Annotated[str, Field(max_length=40, examples=["12-4c6f0d7be5a98a13"])]
-Row = list[Number]
-
-
-def _kind_of_arms(value: Any) -> str | None:
-    return "rows" if isinstance(value, list) else "named" if isinstance(value, dict) else None
 
 
 def _one_or_many(value: Any) -> str | None:
     return None if not isinstance(value, dict) else "many" if "rewards" in value else "one"
-
-
-SentArms = Annotated[
-    Annotated[list[Row], Tag("rows")] | Annotated[dict[Name, Row], Tag("named")],
-    Discriminator(
-        _kind_of_arms,
-        custom_error_type="arms",
-        custom_error_message="must be a list of rows of features, or an object from names of arms to features",
-    ),
-]
-
-
-class Sent(BaseModel):
-    """What comes from a client; names that are not known are refused."""
-
-    model_config = ConfigDict(extra="forbid")
-
-
-class Choice(Sent):
-    """The arms to choose among."""
-
-    model_config = ConfigDict(
-        json_schema_extra={"examples": [{"arms": {"reminder": [1.0, 0.2, 0.0], "call": [1.0, 0.0, 0.7]}}]}
-    )
-    arms: SentArms = Field(description="One row of features for each arm: in a list, or by the arm's name.")
 
 
 class Reward(Sent):
@@ -75,14 +44,6 @@ Told = Annotated[
         custom_error_message='must be an object with "decision" and "value", or with "rewards"',
     ),
 ]
-
-
-class Chosen(BaseModel):
-    """What to do now."""
-
-    id: str = Field(description="What the reward will be told with: keep it.")
-    arm: str | int = Field(description="The name of the chosen arm; its index if the arms had no names.")
-    index: int = Field(description="Its place among the arms that were sent, from 0.")
 
 
 class Counted(BaseModel):
@@ -152,32 +113,16 @@ class Error(BaseModel):
     error: ErrorText
 
 
-def check_choice(choice: Choice, limits: Limits) -> None:
-    """Refuse more arms than the service takes, and numbers that are too large."""
-    arms = choice.arms
-    rows = list(arms.values()) if isinstance(arms, dict) else arms
-    if len(rows) > limits.most_arms:
-        raise RefusedError("invalid_request", f"arms: at most {limits.most_arms} at once, got {len(rows)}")
-    for row in rows:
-        _check_numbers("features", row, limits)
-
-
 def check_rewards(rewards: list[Reward], limits: Limits) -> None:
     """Refuse more rewards than the service takes at once, and numbers that are too large."""
     if len(rewards) > limits.most_rewards:
         raise RefusedError("invalid_request", f"rewards: at most {limits.most_rewards} at once, got {len(rewards)}")
-    _check_numbers("rewards", [reward.value for reward in rewards], limits)
+    check_numbers("rewards", [reward.value for reward in rewards], limits)
 
 
 def describe_sizes(schemas: dict[str, Any], settings: Settings, limits: Limits) -> None:
     """Write into OpenAPI `schemas` how many arms of how many features, and how many rewards, the service takes."""
-    least, most = (1, limits.most_arms) if settings.arms is None else (settings.arms, settings.arms)
-    for arms in schemas["Choice"]["properties"]["arms"]["oneOf"]:
-        by_name = arms["type"] == "object"
-        row = arms["additionalProperties" if by_name else "items"]
-        row |= {"minItems": settings.dim, "maxItems": settings.dim}
-        row["items"] |= {"minimum": -limits.largest_number, "maximum": limits.largest_number}
-        arms |= {"minProperties": least, "maxProperties": most} if by_name else {"minItems": least, "maxItems": most}
+    describe_choices(schemas, settings, limits)
     value = schemas["Reward"]["properties"]["value"]
     value |= {"minimum": -limits.largest_number, "maximum": limits.largest_number}
     within = settings.problem.get(Range)
@@ -185,10 +130,3 @@ def describe_sizes(schemas: dict[str, Any], settings: Settings, limits: Limits) 
         # not as minimum and maximum: a reward outside is refused on its own, not the request that it is part of
         value["description"] = f"The reward, between {within.low:g} and {within.high:g}."
     schemas["Rewards"]["properties"]["rewards"]["maxItems"] = limits.most_rewards
-
-
-def _check_numbers(what: str, numbers: list[float], limits: Limits) -> None:
-    if numbers and not max(max(numbers), -min(numbers)) <= limits.largest_number:
-        raise RefusedError(
-            "invalid_input", f"{what} lie between -{limits.largest_number:g} and {limits.largest_number:g}"
-        )

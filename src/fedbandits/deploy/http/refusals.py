@@ -87,8 +87,8 @@ _OF_SERVICE: tuple[tuple[type[AgentError], str, str], ...] = (
 _FOR_GOOD = ("damaged", "storage")
 _SHOWN_COMPLAINTS = 5
 _OBJECT = "must be an object"
-_NOT_PLACES = ("body", "rows", "named", "one", "many")
-"""Parts of a place that name an alternative of `models`, which the client did not write."""
+_NOT_PLACES = ("body", "rows", "named", "names", "row", "told", "one", "many")
+"""Parts of a place that name an alternative of `models` or `choices`, which the client did not write."""
 
 
 class RefusedError(Exception):
