@@ -25,23 +25,17 @@ Every row carries a checksum of all its columns: SQLite notices a damaged page o
 from __future__ import annotations
 
 import json
-import sqlite3
-import time
 from collections.abc import Callable, Mapping, Sequence
 from os import PathLike
 
 from fedbandits.contract.arrays import FloatArray
 from fedbandits.deploy.digests import digest, sha
 from fedbandits.deploy.entries import ChosenBy, Snapshot
-from fedbandits.deploy.errors import StorageError, is_busy, translated
-from fedbandits.deploy.files import claim
+from fedbandits.deploy.errors import translated
 from fedbandits.deploy.history import LETTER, History
 from fedbandits.deploy.journal_format import AGENT
 from fedbandits.deploy.upkeep import Upkeep
-
-_CHECKPOINT_PAGES = 10_000
-"""How long the write-ahead log grows (40 MB) before it is copied into the file: a copy costs two waits for the disk."""
-_RETRY_SECONDS = 0.01
+from fedbandits.deploy.write_ahead import WriteAheadFile
 
 
 class Journal(History):
@@ -51,14 +45,13 @@ class Journal(History):
     """
 
     def __init__(self, path: str | PathLike[str], *, durable: bool, timeout: float) -> None:
-        self._timeout = timeout
         with translated(path):
-            claim(path)
-            db = sqlite3.connect(path, timeout=timeout, isolation_level=None, check_same_thread=False)
+            self._file = WriteAheadFile(path, durable=durable, timeout=timeout)
+            db = self._file.db
             super().__init__(path, db)
             try:
                 self._refuse_strangers()
-                self._prepare(durable)
+                self._file.prepare()
             except BaseException:
                 db.close()
                 raise
@@ -74,6 +67,7 @@ class Journal(History):
 
     def begin(self, *, writing: bool) -> None:
         """Start a transaction; one that writes excludes all others."""
+        self._file.check_place(writing=writing)
         self._cursor.execute("BEGIN IMMEDIATE" if writing else "BEGIN")
 
     def commit(self) -> None:
@@ -229,7 +223,9 @@ class Journal(History):
 
     def drop_nonces(self) -> None:
         """The state was saved whole: nobody has to repeat the noise of its entries, and from now on nobody can."""
+        self._cursor.execute("PRAGMA secure_delete = ON")
         self._cursor.execute("DELETE FROM nonces")
+        self._cursor.execute("PRAGMA secure_delete = FAST")
 
     def drop_awaiting(self, features: bytes) -> None:
         """Decisions that took an arm of these `features` no longer await their reward; and one entry, which made
@@ -255,28 +251,3 @@ class Journal(History):
             AGENT.format_of(self._db, self.path)
         finally:
             self._db.execute("ROLLBACK")
-
-    def _prepare(self, durable: bool) -> None:
-        self._write_ahead()
-        for pragma in (
-            f"synchronous = {'FULL' if durable else 'NORMAL'}",
-            f"fullfsync = {'ON' if durable else 'OFF'}",
-            f"wal_autocheckpoint = {_CHECKPOINT_PAGES}",
-            "secure_delete = ON",  # what is deleted is overwritten
-            "temp_store = MEMORY",  # no copy of anything in another file
-        ):
-            self._db.execute(f"PRAGMA {pragma}")
-
-    def _write_ahead(self) -> None:
-        """Switch to write-ahead mode; SQLite does not wait if another process does so at the same moment."""
-        deadline = time.monotonic() + self._timeout
-        while True:
-            try:
-                (mode,) = self._db.execute("PRAGMA journal_mode = WAL").fetchone()
-                break
-            except sqlite3.OperationalError as error:
-                if not is_busy(error) or time.monotonic() > deadline:
-                    raise
-                time.sleep(_RETRY_SECONDS)
-        if mode != "wal":
-            raise StorageError(f"{self.path}: its file system has no shared memory; use a local disk")
