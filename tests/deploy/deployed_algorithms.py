@@ -25,6 +25,7 @@ TALKATIVE: dict[str, dict[str, Any]] = {
 """Parameters under which an algorithm talks several times within a few dozen steps."""
 SMALL: dict[str, dict[str, Any]] = {
     "linear": {"clients": 6, "dim": 5, "arms": 7},
+    "linear-fixed": {"clients": 6, "dim": 5, "arms": 7},
     "linear-shared": {"clients": 6, "dim": 5, "arms": 7, "shared": 3},
     "clustered-linear": {"clients": 6, "dim": 5, "arms": 7, "pool": 40, "clusters": 2},
     "logistic": {"clients": 6, "dim": 5, "arms": 7},
