@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from dataclasses import replace
 
 import numpy as np
 import pytest
 from deployed_algorithms import home, talkative
-from flower_worlds import Deployed, open_agent
+from flower_worlds import AT_ONCE, Deployed, open_agent
 from toy_algorithms import Points
 
 import fedbandits as fb
@@ -18,8 +19,15 @@ from fedbandits.deploy import Agent
 from fedbandits.deploy.acknowledgements import Verdict
 from fedbandits.deploy.errors import ConflictError, LetterError
 from fedbandits.deploy.flower.book import Book
-from fedbandits.deploy.flower.desk import Desk
+from fedbandits.deploy.flower.desk import Desk, fingerprint
 from fedbandits.deploy.flower.post import Answer
+
+pytest.importorskip("flwr", reason="needs the extra fedbandits[deploy]")
+
+from flower_grids import LocalGrid, at_desk
+
+from fedbandits.deploy.flower import grid
+from fedbandits.deploy.flower.coordinator import Coordinator
 
 LINEAR = fb.environments.Linear(clients=3, dim=3, arms=5)
 DISLINUCB = fb.algorithms.DisLinUCB(threshold=0.5)
@@ -432,3 +440,102 @@ def test_agents_of_an_earlier_version_are_told_the_latest_verdicts(tmp_path):
         told = book.verdicts.to_tell([0])[0]
         assert len(told) == 100
         assert told[-1] == Verdict("c149", 0, True)
+
+
+# on Flower
+
+
+def over_flower(federation, nodes):
+    """The same federation, whose letters are Flower's messages."""
+    post = grid.FlowerPost(LocalGrid(nodes), federation.book, 3, fingerprint(federation.settings))
+    federation.coordinator = Coordinator(federation.settings, post, federation.book, AT_ONCE)
+
+
+def spoiling_node(desk, wanted):
+    """A node whose answers are spoilt where `wanted`."""
+
+    def answer(message):
+        reply = at_desk(desk)(message)
+        record = reply.content.config_records[grid.RECORD]
+        if "letter" in record and wanted():
+            record["letter"] = spoilt(record["letter"])
+        return reply
+
+    return answer
+
+
+def test_verdicts_arrive_over_flower(tmp_path):
+    federation = Noted(tmp_path, DISLINUCB, LINEAR, 40)
+    spoil = [True]
+    desks = federation.post.desks
+    over_flower(federation, {0: at_desk(desks[0]), 1: spoiling_node(desks[1], lambda: spoil[0]), 2: at_desk(desks[2])})
+    for step in range(10):
+        federation.live(step)
+        federation.coordinator.step()
+    assert federation.book.rejections()
+    spoil[0] = False
+    for step in range(10, 20):
+        federation.live(step)
+        federation.coordinator.step()
+    np.testing.assert_allclose(federation.taken_in() + federation.unsent("dislinucb"), federation.gram, rtol=1e-8)
+    assert federation.agents[1].status().unacknowledged <= 1
+
+
+def former_node(desk):
+    """A node of a version that knows of no verdicts."""
+
+    def answer(message):
+        record = message.content.config_records[grid.RECORD]
+        record.pop(grid.VERDICTS, None)
+        reply = at_desk(desk)(message)
+        reply.content.config_records[grid.RECORD].pop(grid.UNACKNOWLEDGED, None)
+        return reply
+
+    return answer
+
+
+def test_nodes_of_an_earlier_version_work_as_before(tmp_path):
+    """And so does a new node with an earlier server: what it hands over counts as taken in."""
+    federation = Noted(tmp_path, DISLINUCB, LINEAR, 40)
+    over_flower(federation, {who: former_node(desk) for who, desk in federation.post.desks.items()})
+    for step in range(15):
+        federation.live(step)
+        federation.coordinator.step()
+    np.testing.assert_allclose(federation.taken_in() + federation.unsent("dislinucb"), federation.gram, rtol=1e-8)
+    assert all(agent.status().unacknowledged == 0 for agent in federation.agents)
+    over_flower(federation, {who: at_desk(desk) for who, desk in federation.post.desks.items()})
+    for step in range(15, 25):
+        federation.live(step)
+        federation.coordinator.step()
+    np.testing.assert_allclose(federation.taken_in() + federation.unsent("dislinucb"), federation.gram, rtol=1e-8)
+    assert federation.book.rejections() == []
+
+
+@pytest.mark.parametrize("told", ["", "[", "{}x", "[[1]]", '[["a", -1, true]]', '[["a", 1.5, true]]', "[" * 10**5, 7])
+def test_verdicts_that_are_none_are_refused(told):
+    with pytest.raises(ValueError, match="cannot be read"):
+        grid.verdicts_in(told)
+
+
+@pytest.mark.parametrize(
+    "told",
+    [
+        *(
+            None,
+            7,
+            b"[]",
+            "",
+            "[",
+            "{}x",
+            "[[1, 2]]",
+            '[["a", -1]]',
+            '[["a", 1e3]]',
+            '[["\\u001b[2J", 1]]',
+            '[["é", 1]]',
+        ),
+        *(json.dumps([["a" * 101, 0]]), json.dumps([["a", 0]] * 5000), "[" * 9000),
+    ],
+)
+def test_what_cannot_be_believed_of_a_node_is_as_if_it_had_not_been_said(told):
+    """Then nothing is declined, and nothing is forgotten."""
+    assert grid.unacknowledged_in(told) is None

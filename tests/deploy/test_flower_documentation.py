@@ -18,7 +18,7 @@ import pytest
 pytest.importorskip("flwr", reason="needs the extra fedbandits[deploy]")
 
 from fedbandits.deploy import Agent
-from fedbandits.deploy.flower.launch import free_ports
+from fedbandits.deploy.flower.ports import free_ports, listens
 from fedbandits.deploy.flower.processes import Programs
 
 pytestmark = pytest.mark.slow
@@ -57,7 +57,7 @@ class Reader:
         self.sites = [where / f"site-{number}" for number in range(2)]
         for machine in (self.server, *self.sites):
             machine.mkdir()
-        self.port, *self.node_ports = free_ports(3)
+        self.port, self.control_port, *self.node_ports = free_ports(4)
         self.environment = {
             "FLWR_HOME": str(where / "flwr"),
             "FLWR_TELEMETRY_ENABLED": "0",
@@ -80,7 +80,8 @@ class Reader:
     def here(self, text: str, site: int = 0) -> str:
         """What the pages say, on this machine."""
         for there, here in (
-            ("127.0.0.1:9093", f"127.0.0.1:{self.port}"),
+            ("127.0.0.1:9093", f"127.0.0.1:{self.control_port}"),
+            ("--port 9093", f"--port {self.control_port}"),
             ("superlink.example:9092", f"127.0.0.1:{self.port}"),
             ("--port 9092", f"--port {self.port}"),
             ("--port 9100", f"--port {self.node_ports[site]}"),
@@ -124,7 +125,9 @@ class Reader:
 
     def start_superlink(self) -> None:
         self.start("superlink", "flower-superlink", self.server)
-        self.until(lambda: "Starting Flower SuperLink" in self.words("superlink"))
+        self.until(lambda: listens(self.control_port))
+        self.start("gate", "fedbandits federation gate", self.server)
+        self.until(lambda: listens(self.port))
 
     def start_server(self) -> None:
         self.start("server", "fedbandits federation serve", self.server)
@@ -145,7 +148,7 @@ class Reader:
     def until(self, reached, seconds: float = 90.0) -> None:
         end = time.monotonic() + seconds
         while not reached():
-            logs = "\n".join(self.processes.last_words(name) for name in ("superlink", "node-0", "node-1"))
+            logs = "\n".join(self.processes.last_words(name) for name in ("superlink", "gate", "node-0", "node-1"))
             assert time.monotonic() < end, f"waited in vain:\n{logs}"
             time.sleep(0.5)
 
@@ -245,9 +248,21 @@ def operations(reader):
     reader.until(lambda: reader.everybody_is_there(began))
     reader.synchronise()
 
+    # members
+    assert "distance" in reader.type("fedbandits federation influence", reader.server)
+    assert "takes it out" in reader.type("fedbandits federation expel", reader.server)
+
+    def standing() -> str:
+        return json.loads(reader.type("fedbandits federation influence", reader.server, added="--json"))[1]["standing"]
+
+    reader.until(lambda: standing() == "removed")
+    assert "let in again" in reader.type("fedbandits federation readmit", reader.server)
+    began = time.time()
+    reader.until(lambda: reader.everybody_is_there(began))
+
     # a new certificate
     reader.type("fedbandits federation certificates", reader.server)
-    reader.processes.stop("superlink")
+    reader.processes.stop("superlink", "gate")
     began = time.time()
     reader.start_superlink()
     reader.until(lambda: reader.everybody_is_there(began), 180.0)

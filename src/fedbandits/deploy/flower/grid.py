@@ -258,7 +258,7 @@ def unacknowledged_in(told: object) -> tuple[tuple[str, int], ...] | None:
 
 
 def _name(value: object) -> str:
-    if not isinstance(value, str) or not value.isascii() or len(value) > _MOST_CHARACTERS:
+    if not isinstance(value, str) or not (value.isascii() and value.isprintable()) or len(value) > _MOST_CHARACTERS:
         raise ValueError("no name of a conversation")
     return value
 
