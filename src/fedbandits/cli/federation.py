@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from fedbandits.cli import federation_members, federation_quarantine, federation_server
+from fedbandits.cli import federation_features, federation_members, federation_quarantine, federation_server
 from fedbandits.cli.options import AsJson
 
 NAME = "federation"
@@ -117,6 +117,7 @@ def release(directory: Directory, identity: Annotated[int, typer.Argument(help="
 
 
 federation_server.add_to(app)
+federation_features.add_to(app)
 federation_quarantine.add_to(app)
 federation_members.add_to(app)
 

@@ -20,7 +20,7 @@ from fedbandits.contract.arrays import FloatArray, State
 from fedbandits.contract.catalogue import ConfigError
 from fedbandits.contract.errors import hint
 from fedbandits.contract.population import Population
-from fedbandits.contract.state import from_bytes, to_bytes
+from fedbandits.contract.state import Stateful, from_bytes, to_bytes
 from fedbandits.deploy.agent import Agent
 from fedbandits.deploy.backup import back_up
 from fedbandits.deploy.digests import digest
@@ -71,8 +71,8 @@ class Change:
             raise SettingsError(f"{self.drop!r} is the only feature")
         return _changed(settings, tuple(name for name in features if name != self.drop))
 
-    def of_state(self, state: State, settings: Settings, made: Callable[[Settings], Population]) -> State:
-        """`state` of a population of `settings` as it is afterwards; `made` makes populations that know nothing."""
+    def of_state(self, state: State, settings: Settings, made: Callable[[Settings], Stateful]) -> State:
+        """`state` of agents or a server of `settings` as it is afterwards; `made` makes those that know nothing."""
         if self.name is not None:
             return state
         before, after = made(settings), made(self.of_settings(settings))
@@ -80,13 +80,13 @@ class Change:
             return without_feature(state, before, after, self._place(settings), settings.dim)
         return with_feature(state, before, after)
 
-    def of_arms(self, arms: FloatArray, settings: Settings) -> FloatArray:
-        """Rows (K, d) of features as they are afterwards."""
+    def of_features(self, array: FloatArray, settings: Settings) -> FloatArray:
+        """Numbers (..., d) by feature as they are afterwards."""
         if self.name is not None:
-            return arms
+            return array
         if self.drop is not None:
-            return np.delete(arms, self._place(settings), axis=1)
-        return np.concatenate([arms, np.zeros((len(arms), 1))], axis=1)
+            return np.delete(array, self._place(settings), axis=-1)
+        return np.concatenate([array, np.zeros((*array.shape[:-1], 1))], axis=-1)
 
     def _place(self, settings: Settings) -> int:
         return (settings.features or ()).index(str(self.drop))
@@ -162,7 +162,7 @@ def _rewrite_arms(journal: Journal, table: str, change: Change, settings: Settin
     db = journal.connection
     for decision, at, names, arms in db.execute(f"SELECT decision, at, names, arms FROM {table}").fetchall():
         rows = np.frombuffer(arms, FLOATS).reshape(-1, settings.dim)
-        new = np.ascontiguousarray(change.of_arms(rows, settings), dtype=FLOATS).tobytes()
+        new = np.ascontiguousarray(change.of_features(rows, settings), dtype=FLOATS).tobytes()
         db.execute(
             f"UPDATE {table} SET arms = ?, digest = ? WHERE decision = ?",
             (new, digest(decision, at, names, new), decision),
@@ -178,7 +178,7 @@ def _moved(change: Change, settings: Settings, state: State, new: Population) ->
         return None  # what was learned of the others changes, too
     try:
         before = old.scores(ALONE, arms[None])
-        after = new.scores(ALONE, change.of_arms(arms, settings)[None])
+        after = new.scores(ALONE, change.of_features(arms, settings)[None])
     except ValueError:  # arms that are known by their place
         return None
     if before is None or after is None or not np.isfinite(before).all():

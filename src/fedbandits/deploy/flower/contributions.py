@@ -11,7 +11,7 @@ under way can be taken back as a whole (`undo`), to the last bit, until that is 
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -115,6 +115,14 @@ class Contributions:
         held = self.of(identity)
         if held.totals:
             state = to_bytes(_state(replace(held, totals={})))
+            self._db.execute("UPDATE contributions SET state = ? WHERE identity = ?", (state, identity))
+
+    def rewrite(self, change: Callable[[Array], Array]) -> None:
+        """Let every sum and total be what `change` makes of it; no conversation is under way."""
+        for identity, held in self.all().items():
+            sums = {name: change(array) for name, array in held.sums.items()}
+            totals = {name: change(array) for name, array in held.totals.items()}
+            state = to_bytes(_state(replace(held, sums=sums, totals=totals)))
             self._db.execute("UPDATE contributions SET state = ? WHERE identity = ?", (state, identity))
 
     def remove(self, identity: int) -> None:
