@@ -6,6 +6,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from fedbandits.deploy.acknowledgements import Verdict
     from fedbandits.deploy.agent import Agent
     from fedbandits.deploy.backup import back_up
     from fedbandits.deploy.decision import Decision
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
         StorageError,
         UnknownDecisionError,
     )
+    from fedbandits.deploy.logged import Logged
     from fedbandits.deploy.status import Status
 
 __all__ = [
@@ -40,15 +42,24 @@ __all__ = [
     "InputError",
     "LetterError",
     "LockedError",
+    "Logged",
     "ReplayError",
     "SettingsError",
     "Status",
     "StorageError",
     "UnknownDecisionError",
+    "Verdict",
     "back_up",
 ]
 
-_HOMES = {"Agent": "agent", "Decision": "decision", "Status": "status", "back_up": "backup"}
+_HOMES = {
+    "Agent": "agent",
+    "Decision": "decision",
+    "Logged": "logged",
+    "Status": "status",
+    "back_up": "backup",
+    "Verdict": "acknowledgements",
+}
 """Where names live that are no errors: they are imported when first asked for, so that programs which have no agent (a
 federation's gate) start without all algorithms."""
 

@@ -51,7 +51,7 @@ class Logged:
     index: int
     """Its place among the arms that were shown."""
     score: float | None
-    """What the algorithm gave it; None where nothing was compared, or in files of versions before 0.2.0."""
+    """What the algorithm gave it; None where nothing was compared, and of decisions that version 0.1.0 took."""
     propensity: float | None
     """With which probability it was taken; None where that is not known."""
     chosen_by: str
