@@ -6,6 +6,7 @@ import errno
 import logging
 import sqlite3
 import time
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -21,6 +22,7 @@ import fedbandits as fb
 from fedbandits.contract.errors import ConfigError
 from fedbandits.deploy.flower.endurance import Backoff, Endurance, trouble
 from fedbandits.deploy.flower.server_app import Pulse, serve
+from fedbandits.deploy.flower.server_log import log_to
 from fedbandits.deploy.flower.turnstile import alone, is_taken
 
 LINEAR = fb.environments.Linear(clients=3, dim=3, arms=5)
@@ -185,6 +187,23 @@ def test_a_server_that_waits_shows_that_it_is_alive(tmp_path):
         assert pulse() is False
         seen.append(deployed.book.fact("alive_at"))
     assert seen == [1000.0, 1000.0, 1006.0, 900.0]
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a disk that is always full")
+def test_a_log_that_cannot_be_written_costs_records_and_nothing_else(capfd):
+    ours = logging.getLogger("fedbandits")
+    before, level = list(ours.handlers), ours.level
+    log_to(Path("/dev/full"))
+    try:
+        for _ in range(3):
+            ours.warning("there is no room for this")
+        (handler,) = [handler for handler in ours.handlers if handler not in before]
+        with pytest.raises(OSError, match="No space left"):
+            handler.stream.close()
+    finally:
+        ours.handlers[:] = before
+        ours.setLevel(level)
+    assert "Logging error" not in capfd.readouterr().err
 
 
 def test_one_server_at_a_time(tmp_path):

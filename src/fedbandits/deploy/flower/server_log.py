@@ -41,6 +41,9 @@ class OneLine(logging.Formatter):
 
 
 class _PrivateFile(RotatingFileHandler):
+    def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802
+        """A record that cannot be written is lost; nobody reads what a ServerApp prints instead."""
+
     def _open(self) -> TextIOWrapper:
         return open(  # type: ignore[return-value]
             self.baseFilename, self.mode, encoding=self.encoding, errors=self.errors, opener=private
