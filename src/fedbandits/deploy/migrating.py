@@ -145,7 +145,7 @@ def _rewrite(journal: Journal, change: Change, settings: Settings, after: Settin
         new = _new(after)
         new.load(state)
         moved = _moved(change, settings, from_bytes(snapshot.state), new)
-        counts = json.loads(snapshot.counts) | {"entry": snapshot.entry + 1}
+        counts = json.loads(snapshot.counts) | {"entry": snapshot.entry + 1, "handed": {}}
         journal.keep(Snapshot(snapshot.entry + 1, json.dumps(counts), to_bytes(new.state())), None)
         journal.count("removed", 1)  # the entry of the new snapshot is in no table
     for table in ("shown", "kept"):
