@@ -19,7 +19,8 @@ from fedbandits.contract.messages import Message
 from fedbandits.contract.parameters import parameters
 from fedbandits.contract.population import Population
 from fedbandits.contract.server import Server
-from fedbandits.contract.wire import Ragged, Utterance, WireField, matrix, vector
+from fedbandits.contract.wire import Bound, Ragged, Utterance, WireField, matrix, vector
+from fedbandits.models import limits
 from fedbandits.models.optimistic import OptimisticAgents
 from fedbandits.models.sharing import COLLECT, POOL, POOLED_FRESH
 from fedbandits.models.triggers import Trigger, both, observed
@@ -336,6 +337,28 @@ def test_increments_that_do_not_add_up():
     found = broken(mutant(Counting))
     assert found.check == "additive"
     assert "moment" in found.found
+
+
+def test_numbers_without_a_bound():
+    """The promise tells what to write."""
+    gram, moment, count = POOLED_FRESH.fields
+    free = Utterance("fresh", "up", (gram, replace(moment, bound=None), count))
+    found = broken(mutant(says=(COLLECT, free, POOL)))
+    assert found.check == "bounds"
+    assert found.found == "'moment' of 'fresh' (up) has no bound"
+    assert "fedbandits.models.limits" in found.mend
+    endless = Utterance("fresh", "up", (gram, replace(moment, bound=Bound(limits.none)), count))
+    found = broken(mutant(says=(COLLECT, endless, POOL)))
+    assert found.check == "bounds"
+    assert "the bound of 'moment' is inf" in found.found
+
+
+def test_numbers_that_are_beyond_their_bound():
+    gram, moment, count = POOLED_FRESH.fields
+    narrow = replace(gram, bound=Bound(lambda problem, asked: 1e-3))
+    found = broken(mutant(says=(COLLECT, Utterance("fresh", "up", (narrow, moment, count)), POOL)))
+    assert found.check == "bounds"
+    assert "the trace of 'gram'" in found.found
 
 
 class Losing(Agents):
@@ -683,7 +706,11 @@ class Ragtime:
         talks="after three rewards",
         says=(
             COLLECT,
-            Utterance("batch", "up", (WireField("rewards", (Ragged("m"),), raw=True, adds="increment"),)),
+            Utterance(
+                "batch",
+                "up",
+                (WireField("rewards", (Ragged("m"),), raw=True, adds="increment", bound=Bound(limits.reward)),),
+            ),
             Utterance("mean", "down", (WireField("mean"),)),
         ),
         guarantee="none",

@@ -22,6 +22,7 @@ from fedbandits.testing.promises import (
     adding,
     agreeing,
     believing,
+    bounded,
     calling,
     choosing,
     declared,
@@ -156,6 +157,11 @@ PROMISES: dict[str, Promise] = {
         "increments of consecutive messages add up to what would have been sent at once",
         'do not declare adds="increment", or send sums over what was observed since the last such message',
         adding.additive,
+    ),
+    "bounds": Promise(
+        "every number that agents send up has a finite bound, which honest ones keep to",
+        "declare bound=, from what one observation contributes at most",
+        bounded.bounded,
     ),
     "returned": Promise(
         "increments that were not taken in, and are given back by restore(), are sent when they are asked for again",
