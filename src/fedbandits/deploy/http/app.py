@@ -28,6 +28,7 @@ from fedbandits.deploy.http.door import Door
 from fedbandits.deploy.http.metrics import MEDIA_TYPE, Meter
 from fedbandits.deploy.http.page import HEADERS, reference_page
 from fedbandits.deploy.http.refusals import MEANING, RefusedError, complaints, log, refusal
+from fedbandits.deploy.text import shown
 
 TITLE = "fedbandits agent"
 PUBLIC = ("/health", "/openapi.json", "/docs")
@@ -184,7 +185,7 @@ def _refuse_in_json(app: FastAPI) -> None:
         return RefusedError("not_found", "there is no such path; see /docs").response()
 
     async def by_accident(request: Request, error: Exception) -> Response:
-        log.error("%s %s failed: %s", request.method, request.url.path, type(error).__name__)
+        log.error("%s %s failed: %s", shown(request.method), shown(request.url.path), type(error).__name__)
         return RefusedError("internal", "a defect of the service; its log tells more").response()
 
     app.add_exception_handler(RefusedError, refused)
