@@ -111,7 +111,7 @@ class PhasedAgents(Population):
     def urgency(self) -> FloatArray | None:
         """The share of a phase's pulls that is done."""
         done, needed = np.minimum(self.pulls, self.needed).sum(axis=1), self.needed.sum(axis=1)
-        return np.divide(done, needed, out=np.zeros(self._n), where=needed > 0)
+        return np.asarray(np.divide(done, needed, out=np.zeros(self._n), where=needed > 0))
 
     def answer(self, request: Message) -> Message | None:
         """Tell the estimates of a phase, or begin the next one."""
