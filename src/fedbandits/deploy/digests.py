@@ -8,11 +8,13 @@ from __future__ import annotations
 import hashlib
 import struct
 import zlib
+from collections.abc import Callable
+from functools import cache
 
 Value = int | float | str | bytes | None
 """What a column of SQLite holds."""
-
-_pack_int, _pack_float, _pack_kind = struct.Struct("<cq").pack, struct.Struct("<cd").pack, struct.Struct("<cQ").pack
+_KINDS: dict[type, str] = {float: "r", int: "i", str: "t", bytes: "b", type(None): "n"}
+_PACKED = str.maketrans({"r": "d", "i": "q", "t": "Q", "b": "Q", "n": ""})
 
 
 def digest(*values: Value) -> int:
@@ -24,18 +26,24 @@ def digest(*values: Value) -> int:
     >>> digest(1, "a", b"b", None) == digest(1, "a", b"b", None), digest(1) == digest(1.0)
     (True, False)
     """
-    crc, checksum = 0, zlib.crc32
+    crc, pack = _layout(tuple(map(type, values)))
+    numbers: list[float] = []
     for value in values:
-        if value is None:
-            crc = checksum(b"n", crc)
-        elif isinstance(value, float):
-            crc = checksum(_pack_float(b"r", value), crc)
-        elif isinstance(value, int):
-            crc = checksum(_pack_int(b"i", value), crc)
-        else:
-            kind, content = (b"t", value.encode()) if isinstance(value, str) else (b"b", value)
-            crc = checksum(content, checksum(_pack_kind(kind, len(content)), crc))
-    return crc
+        if isinstance(value, str):
+            value = value.encode()
+        if isinstance(value, bytes):
+            crc = zlib.crc32(value, crc)
+            numbers.append(len(value))
+        elif value is not None:
+            numbers.append(value)
+    return zlib.crc32(pack(*numbers), crc)
+
+
+@cache
+def _layout(types: tuple[type, ...]) -> tuple[int, Callable[..., bytes]]:
+    """For rows of these types: what their checksum begins with, and how their numbers and lengths become bytes."""
+    kinds = "".join(next(kind for known, kind in _KINDS.items() if issubclass(one, known)) for one in types)
+    return zlib.crc32(kinds.encode()), struct.Struct("<" + kinds.translate(_PACKED)).pack
 
 
 def sha(content: bytes | None) -> bytes:

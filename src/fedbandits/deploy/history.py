@@ -46,6 +46,8 @@ class History:
     def __init__(self, path: str | PathLike[str], db: sqlite3.Connection) -> None:
         self.path = path
         self._db = db
+        # one cursor for all statements with few results: making one costs as much as a small statement
+        self._cursor = db.cursor()
 
     @property
     def connection(self) -> sqlite3.Connection:
@@ -56,7 +58,7 @@ class History:
 
     def find(self, entry: int) -> Found | None:
         """What is on record of the decision of `entry`."""
-        row = self._db.execute(_FIND, (entry,)).fetchone()
+        row = self._cursor.execute(_FIND, (entry,)).fetchone()
         if row is None:
             return None
         reward, decision = row[:5], row[5:]
@@ -108,20 +110,20 @@ class History:
 
     def nonce(self, entry: int) -> bytes:
         """What the noise of an entry after the newest snapshot derives from."""
-        row = self._db.execute("SELECT entry, nonce, digest FROM nonces WHERE entry = ?", (entry,)).fetchone()
+        row = self._cursor.execute("SELECT entry, nonce, digest FROM nonces WHERE entry = ?", (entry,)).fetchone()
         whole = row is not None and _is_whole(row)
         self._hold_together(whole, f"what the noise of entry {entry} derives from")
         return bytes(row[1])
 
     def newest_snapshot(self) -> int:
         """The entry of the newest snapshot; 0 if there is none."""
-        (entry,) = self._db.execute("SELECT max(entry) FROM snapshots").fetchone()
+        (entry,) = self._cursor.execute("SELECT max(entry) FROM snapshots").fetchone()
         return entry or 0
 
     def snapshot(self) -> Snapshot | None:
         """The newest snapshot."""
         newest = "SELECT entry, books, state, digest FROM snapshots ORDER BY entry DESC LIMIT 1"
-        row = self._db.execute(newest).fetchone()
+        row = self._cursor.execute(newest).fetchone()
         if row is None:
             return None
         entry, counts, state, held = row
@@ -155,7 +157,7 @@ class History:
             yield HandOver(entry, row[11], bool(accepted))
 
     def _turn(self, conversation: str, turn: int) -> Row | None:
-        found = self._db.execute(f"{_LETTER} WHERE conversation = ? AND turn = ?", (conversation, turn))
+        found = self._cursor.execute(f"{_LETTER} WHERE conversation = ? AND turn = ?", (conversation, turn))
         row: Row | None = found.fetchone()
         if row is not None:
             self._check_letter(row)

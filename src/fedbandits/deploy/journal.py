@@ -55,8 +55,6 @@ class Journal(History):
             except BaseException:
                 db.close()
                 raise
-        # one cursor for all statements without results: making one costs as much as a small statement
-        self._cursor = db.cursor()
         self._upkeep = Upkeep(path, db)
 
     def close(self) -> None:

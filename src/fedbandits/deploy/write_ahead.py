@@ -26,6 +26,7 @@ LOG_MOST = 8 * LOG_BYTES
 _PAGE_BYTES = 2048
 """Of new files. Half of SQLite's own choice halves what a small call writes; less costs time where arms are many."""
 _RETRY_SECONDS = 0.01
+_LOOK_SECONDS = 0.01
 
 Identity = tuple[int, int]
 
@@ -44,6 +45,7 @@ class WriteAheadFile:
         self._log = str(log_of(path))
         self._place: dict[str, Identity] = {}
         """By path, which file was found there when this one was opened."""
+        self._look_again = 0.0
         claim(path)
         self._refuse_damaged_log(durable)
         self.db = sqlite3.connect(path, timeout=timeout, isolation_level=None, check_same_thread=False)
@@ -72,8 +74,12 @@ class WriteAheadFile:
         """Before each transaction: raises `StorageError` if the file or its log was deleted, moved or replaced, and
         `LockedError` if the log is too long to write more of it.
 
-        A copy that was written over the file's bytes, instead of taking its place, is not noticed here.
+        It is looked at once in a hundredth of a second: what was acknowledged just before may be lost with the file. A
+        copy that was written over the file's bytes, instead of taking its place, is not noticed.
         """
+        now = time.monotonic()
+        if now < self._look_again:
+            return
         for place, identity in self._place.items():
             try:
                 found = os.stat(place)
@@ -83,6 +89,7 @@ class WriteAheadFile:
                 raise self._gone(place, "replaced by another file")
             if writing and place == self._log and found.st_size > LOG_MOST:
                 self._shorten(found.st_size)
+        self._look_again = now + _LOOK_SECONDS
 
     def _shorten(self, size: int) -> None:
         busy, _, _ = self.db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
