@@ -31,8 +31,8 @@ import fedbandits as fb
 from fedbandits.deploy.agent import Agent
 from fedbandits.deploy.flower.carrier import Patience
 from fedbandits.deploy.flower.desk import Desk
-from fedbandits.deploy.flower.grid import RING, answering, presenting, read_letter
 from fedbandits.deploy.flower.launch import LOOPBACK, Federation
+from fedbandits.deploy.flower.messages import RING, answering, presenting, read_letter
 from fedbandits.deploy.flower.timing import hasten_objects
 from fedbandits.deploy.settings import Settings
 

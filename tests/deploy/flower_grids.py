@@ -15,7 +15,7 @@ from flwr.app import Error, Message
 from flwr.supercore.task_identity import TaskIdentity
 
 from fedbandits.deploy.flower.desk import Desk
-from fedbandits.deploy.flower.grid import RING, answering, presenting, read_letter
+from fedbandits.deploy.flower.messages import RING, answering, presenting, read_letter
 
 Answering = Callable[[Message], Message]
 

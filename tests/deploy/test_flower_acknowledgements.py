@@ -26,7 +26,7 @@ pytest.importorskip("flwr", reason="needs the extra fedbandits[deploy]")
 
 from flower_grids import LocalGrid, at_desk
 
-from fedbandits.deploy.flower import grid
+from fedbandits.deploy.flower import grid, messages
 from fedbandits.deploy.flower.coordinator import Coordinator
 
 LINEAR = fb.environments.Linear(clients=3, dim=3, arms=5)
@@ -456,7 +456,7 @@ def spoiling_node(desk, wanted):
 
     def answer(message):
         reply = at_desk(desk)(message)
-        record = reply.content.config_records[grid.RECORD]
+        record = reply.content.config_records[messages.RECORD]
         if "letter" in record and wanted():
             record["letter"] = spoilt(record["letter"])
         return reply
@@ -485,10 +485,10 @@ def former_node(desk):
     """A node of a version that knows of no verdicts."""
 
     def answer(message):
-        record = message.content.config_records[grid.RECORD]
-        record.pop(grid.VERDICTS, None)
+        record = message.content.config_records[messages.RECORD]
+        record.pop(messages.VERDICTS, None)
         reply = at_desk(desk)(message)
-        reply.content.config_records[grid.RECORD].pop(grid.UNACKNOWLEDGED, None)
+        reply.content.config_records[messages.RECORD].pop(messages.UNACKNOWLEDGED, None)
         return reply
 
     return answer
@@ -514,7 +514,7 @@ def test_nodes_of_an_earlier_version_work_as_before(tmp_path):
 @pytest.mark.parametrize("told", ["", "[", "{}x", "[[1]]", '[["a", -1, true]]', '[["a", 1.5, true]]', "[" * 10**5, 7])
 def test_verdicts_that_are_none_are_refused(told):
     with pytest.raises(ValueError, match="cannot be read"):
-        grid.verdicts_in(told)
+        messages.verdicts_in(told)
 
 
 @pytest.mark.parametrize(
@@ -538,4 +538,4 @@ def test_verdicts_that_are_none_are_refused(told):
 )
 def test_what_cannot_be_believed_of_a_node_is_as_if_it_had_not_been_said(told):
     """Then nothing is declined, and nothing is forgotten."""
-    assert grid.unacknowledged_in(told) is None
+    assert messages.unacknowledged_in(told) is None

@@ -19,7 +19,8 @@ import fedbandits as fb
 from fedbandits.deploy.flower import operate
 from fedbandits.deploy.flower.clocks import offset
 from fedbandits.deploy.flower.desk import Desk, fingerprint
-from fedbandits.deploy.flower.grid import CLOCK, RECORD, FlowerPost, clock_told, presenting
+from fedbandits.deploy.flower.grid import FlowerPost
+from fedbandits.deploy.flower.messages import CLOCK, RECORD, clock_told, presenting
 
 SECONDS = st.floats(0, 1000)
 

@@ -20,7 +20,8 @@ from fedbandits.cli import app
 from fedbandits.deploy.flower import rejections
 from fedbandits.deploy.flower.book import Book
 from fedbandits.deploy.flower.desk import Desk, fingerprint
-from fedbandits.deploy.flower.grid import RECORD, FlowerPost
+from fedbandits.deploy.flower.grid import FlowerPost
+from fedbandits.deploy.flower.messages import RECORD
 from fedbandits.deploy.flower.post import Answer, Letter
 from fedbandits.deploy.flower.server_log import log_to
 

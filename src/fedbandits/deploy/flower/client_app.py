@@ -12,7 +12,7 @@ from flwr.clientapp import ClientApp
 
 from fedbandits.deploy.agent import Agent
 from fedbandits.deploy.flower.desk import Desk
-from fedbandits.deploy.flower.grid import answering, clock_told, presenting, read_letter
+from fedbandits.deploy.flower.messages import answering, clock_told, presenting, read_letter
 
 app = ClientApp()
 
