@@ -28,6 +28,15 @@ LIES: dict[str, Lie] = {
     "large": lambda held: {"gram": held["gram"] + 1e6 * np.eye(len(held["gram"]))},
 }
 """What is sent instead of honest statistics."""
+PILLS: dict[str, Lie] = {
+    "thirteen": lambda held: {
+        "points": np.eye(1, held["points"].shape[1]),
+        "counts": np.array([13]),
+        "sums": np.array([13.0]),
+    },
+    "gradient": lambda held: {"gradient": np.full_like(held["gradient"], 1e8)},
+}
+"""What a server may not be able to bear."""
 REPLAYS, LOSES = "replays", "loses"
 """The node hands every letter to the agent twice, and after it the first one ever; or its first answer to every letter
 gets lost, so that the server sends it again."""
@@ -61,8 +70,8 @@ class MisbehavingDesk(Desk):
         behaviour = self._behaviour
         answer = super().answer(letter)
         known, self._heard = letter in self._heard, (*self._heard, letter)
-        if behaviour in LIES:
-            return told(answer, LIES[behaviour])
+        if behaviour in LIES | PILLS:
+            return told(answer, (LIES | PILLS)[behaviour])
         if behaviour == REPLAYS:
             super().answer(letter)
             super().answer(self._heard[0])

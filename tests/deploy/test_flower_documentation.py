@@ -249,6 +249,7 @@ def operations(reader):
     reader.synchronise()
 
     # members
+    assert reader.type("fedbandits federation quarantine list", reader.server) == ""
     assert "distance" in reader.type("fedbandits federation influence", reader.server)
     assert "takes it out" in reader.type("fedbandits federation expel", reader.server)
 

@@ -21,6 +21,7 @@ pytest.importorskip("flwr", reason="needs the extra fedbandits[deploy]")
 from deployed_algorithms import home
 from flower_worlds import Simulated, assert_same, live, settings_of, wait_for
 from misbehaving_node import LIES, LOSES, REPLAYS, behave
+from toy_algorithms import DelicatePoints
 
 import fedbandits as fb
 from fedbandits.contract.streams import seeds_of
@@ -28,6 +29,7 @@ from fedbandits.deploy.backup import back_up
 from fedbandits.deploy.flower.carrier import Patience
 from fedbandits.deploy.flower.certificates import make_key
 from fedbandits.deploy.flower.launch import Federation
+from fedbandits.deploy.flower.sifting import drop
 
 pytestmark = pytest.mark.slow
 LINEAR = fb.environments.Linear(clients=3, dim=3, arms=5)
@@ -244,6 +246,29 @@ def test_a_node_that_lies_is_named_and_the_others_go_on_unpolluted(tmp_path):
         log = (tmp_path / "server.log").read_text()
         assert all(f"rejected: {why}" in log for why in reasons)
         assert log.count("agent 1:") == len(LIES)
+
+
+def test_a_node_that_spoils_conversations_is_found_and_left_out(tmp_path, monkeypatch):
+    """The server has a mistake in it: it goes on, in the same process, and so it does when it is killed."""
+    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parent))
+    with Run(tmp_path, DelicatePoints(), LINEAR, 60) as run:
+        book, pid = run.federation.book, run.federation.book.fact("pid")
+        misbehave(run, 1, "thirteen")
+        for step in range(12):
+            live(run.agents, run.world, step)
+            run.federation.floor()
+        assert [entry.guilty for entry in book.quarantine.entries()] == [(1,)] * 3
+        assert list(book.quarantine.suspended()) == [1]
+        assert book.fact("pid") == pid
+        assert book.parts()["server"]["total"][0] == 24.0
+        assert "agent 1 is left out until quarantine 3" in (tmp_path / "server.log").read_text()
+        behave(run.federation.agent_path(1), "honest")
+        drop(tmp_path, 3)
+        for step in range(12, 16):
+            live(run.agents, run.world, step)
+            run.federation.floor()
+        assert len(book.quarantine.entries()) == 3
+        assert book.parts()["server"]["total"][0] >= 42.0, "what was given back was handed over again"
 
 
 def test_messages_that_are_replayed_or_lost_change_nothing(tmp_path):

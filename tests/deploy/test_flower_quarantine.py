@@ -14,8 +14,8 @@ import numpy as np
 import pytest
 from deployed_algorithms import STAR, home, talkative
 from flower_worlds import AT_ONCE, Deployed, DeskPost, live
-from misbehaving_node import told
-from toy_algorithms import Points, PointsServer
+from misbehaving_node import PILLS, told
+from toy_algorithms import Delicate, Points, PointsServer
 from typer.testing import CliRunner, Result
 
 import fedbandits as fb
@@ -79,21 +79,6 @@ def test_a_server_that_raised_at_every_start_goes_on(tmp_path):
 # servers that cannot bear certain numbers
 
 
-class Delicate(PointsServer):
-    """Raises where the sum of what is sent, by the agents that it is `sensitive` to together, is 13 or more."""
-
-    together = 1
-
-    def _take_in(self, reply: Message) -> None:
-        unlucky = (reply.arrays["sums"].sum(axis=1) > 12.5).sum()
-        super()._take_in(reply)
-        if unlucky >= self.together:
-            self.spoil(reply)
-
-    def spoil(self, reply: Message) -> None:
-        raise ZeroDivisionError("thirteen")
-
-
 class DelicateTogether(Delicate):
     """Bears one."""
 
@@ -144,10 +129,7 @@ def unlucky(*who: int, when: Callable[[], bool] = lambda: True) -> Callable[...,
     """Replies of some agents say that they had 13 observations, of reward 1."""
 
     def forged(agent: int, letter: Any, answer: Any) -> Any:
-        if agent not in who or answer.content is None or not when():
-            return answer
-        arm = np.eye(3)[:1]
-        return told(answer, lambda held: {"points": arm, "counts": np.array([13]), "sums": np.array([13.0])})
+        return told(answer, PILLS["thirteen"]) if agent in who and when() else answer
 
     return forged
 

@@ -205,6 +205,31 @@ class NumberingServer(PointsServer):
             return
 
 
+class Delicate(PointsServer):
+    """Cannot bear it if `together` agents send 13 of anything."""
+
+    together = 1
+
+    def _take_in(self, reply: Message) -> None:
+        unlucky = (reply.arrays["sums"].sum(axis=1) > 12.5).sum()
+        super()._take_in(reply)
+        if unlucky >= self.together:
+            self.spoil(reply)
+
+    def spoil(self, reply: Message) -> None:
+        raise ZeroDivisionError("thirteen")
+
+
+@parameters
+class DelicatePoints(Points):
+    """Points, for a server with a mistake in it."""
+
+    about: ClassVar[About] = entry("toy-delicate-points", *Points.about.says)
+
+    def server(self, problem: Problem, n: int, rng: Streams) -> Delicate:
+        return Delicate(n, 2)
+
+
 # totals
 
 
