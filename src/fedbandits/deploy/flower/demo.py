@@ -106,7 +106,6 @@ def _run(agents: int, steps: int, pace: float, seed: int, directory: Path, conso
             for identity, path in enumerate(told)
         }
         federation.start(traffic)  # it loads while everything else does
-        federation.await_nodes()
         begin.touch()
         say("traffic begins")
         isolated = simulate(replace(algorithm, threshold=math.inf), environment, steps, seed)

@@ -28,6 +28,7 @@ from fedbandits.deploy.settings import Settings
 
 __all__ = ["LOOPBACK", "Federation", "free_ports", "listens", "make_agent"]
 
+_LOOK_SECONDS = 0.2
 _LONGEST_START = 900.0
 """Seconds that a program may take to start while it lives: a machine that is busy with something else is no failure."""
 
@@ -103,9 +104,9 @@ class Federation:
         self.stop()
 
     def start(self, beside: Mapping[str, Sequence[str]] | None = None) -> None:
-        """Start everything, and return when the server has begun to ring; programs `beside` (module and arguments, by
-        name) are started with the nodes.
+        """Start everything, and return when all nodes are in and the server has begun to ring.
 
+        Programs `beside` (module and arguments, by name) are started with the nodes.
         Everything loads at the same time. Nodes find their way in when the gate opens, which is after their keys are
         registered.
         """
@@ -125,6 +126,7 @@ class Federation:
         self._tell("the nodes' keys are registered")
         self._launch_gate()
         self._await_gate()
+        self._await_nodes()
         self._await_server(began)
 
     def stop(self) -> None:
@@ -206,12 +208,21 @@ class Federation:
         self._until("gate", lambda: listens(self.port))
         self._tell("the gate is open")
 
-    # looking and driving
+    def _await_nodes(self) -> None:
+        from fedbandits.deploy.flower.control import online
 
-    def await_nodes(self) -> None:
-        """Wait until all nodes have answered one ring."""
-        self._until("nodes", lambda: self.book.fact("present") >= self.settings.agents)
-        self._tell("all nodes are present")
+        every_node = [f"node-{identity}" for identity in range(self.settings.agents)]
+
+        def are_in() -> bool:
+            for name in every_node:
+                self._check_alive(name)
+            time.sleep(_LOOK_SECONDS)  # each look costs the SuperLink something
+            return online(self.control, self._layout.authority) >= len(every_node)
+
+        self._until("superlink", are_in)
+        self._tell("all nodes are connected")
+
+    # looking and driving
 
     def floor(self, seconds: float = 120.0) -> None:
         """Give the server the floor once, and wait until it is done."""
@@ -226,8 +237,11 @@ class Federation:
         """Wait as long as a program lives."""
         until = time.monotonic() + seconds
         while not reached():
-            if not self.processes.alive(name):
-                raise RuntimeError(f"{name} has ended:\n{self.processes.last_words(name)}")
+            self._check_alive(name)
             if time.monotonic() > until:
                 raise TimeoutError(f"waited {seconds:g} seconds for {name}:\n{self.processes.last_words(name)}")
             time.sleep(0.02)
+
+    def _check_alive(self, name: str) -> None:
+        if not self.processes.alive(name):
+            raise RuntimeError(f"{name} has ended:\n{self.processes.last_words(name)}")
