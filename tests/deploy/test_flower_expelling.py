@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from deployed_algorithms import SMALL, STAR, home, talkative
-from flower_worlds import Deployed, settings_of
+from flower_worlds import AT_ONCE, Deployed, settings_of
 
 import fedbandits as fb
 from fedbandits.algorithms import ALGORITHMS
@@ -218,3 +218,26 @@ def test_neither_the_identity_nor_the_key_is_let_in(tmp_path):
             assert book.admit(identity, key, 0) == ", which was expelled"
         book.readmit(1)
         assert book.admit(1, "key-1", 0) is None
+
+
+def test_over_flower_its_node_is_refused_and_the_others_go_on(tmp_path):
+    grid = pytest.importorskip("flower_grids", reason="needs the extra fedbandits[deploy]")
+    from fedbandits.deploy.flower.coordinator import Coordinator
+    from fedbandits.deploy.flower.desk import fingerprint
+    from fedbandits.deploy.flower.grid import FlowerPost
+
+    federation = Noted(tmp_path, talkative("dislinucb"), LINEAR, 30)
+    nodes = {who: grid.at_desk(desk) for who, desk in federation.post.desks.items()}
+    post = FlowerPost(grid.LocalGrid(nodes), federation.book, 3, fingerprint(federation.settings))
+    federation.coordinator = Coordinator(federation.settings, post, federation.book, AT_ONCE)
+    federation.run(range(8))
+    federation.book.expel(LIAR, 0.0)
+    letters = federation.agents[LIAR].status().letters
+    federation.run(range(8, 14))
+    assert federation.agents[LIAR].status().letters == letters
+    assert [rejection.why for rejection in federation.book.rejections()] == [
+        "node 2 claims to be agent 2, which was expelled"
+    ]
+    np.testing.assert_allclose(
+        federation.pool() + federation.unsent("dislinucb"), federation.honest(), rtol=1e-8, atol=1e-8
+    )
