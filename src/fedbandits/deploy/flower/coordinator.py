@@ -6,7 +6,7 @@ Guarantees, whatever is killed and whenever:
 - A conversation that was cut by the end of the server is continued where it was cut, under its own id: what had been
   handed over is not lost, nor counted twice.
 - What an agent hands over while the server gives up on it is kept and taken in later.
-- What an agent hands over and the server does not take in is the agent's again: it is told with one of its next letters.
+- What an agent hands over and the server does not take in is the agent's again: its next letters tell it so.
 - Decisions never wait: agents go on by themselves, on what they know.
 """
 
