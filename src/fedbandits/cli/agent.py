@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
@@ -110,23 +111,50 @@ def status(db: AgentFile, as_json: AsJson = False) -> None:
 
 
 @app.command(cls=OfAnAgent)
-def backup(db: AgentFile, copy: Annotated[Path, typer.Argument(help="A new file.")]) -> None:
+def check(db: AgentFile, as_json: AsJson = False) -> None:
+    """Read all of an agent's file, or a server's, and find what is damaged; says what is whole. Changes nothing."""
+    from fedbandits.cli.console import complain, note
+    from fedbandits.deploy.check import check
+
+    with _complaining():
+        report = check(db)
+    if as_json:
+        print(json.dumps(dataclasses.asdict(report), indent=2))
+    else:
+        for finding in report.findings:
+            complain(f"{db}: {finding}", code=1)
+        note(f"{db}: whole: {', '.join(report.whole) or 'nothing'}")
+    if report.findings:
+        raise typer.Exit(1)
+
+
+@app.command(cls=OfAnAgent)
+def backup(
+    db: AgentFile,
+    copy: Annotated[Path, typer.Argument(help="A new file.")],
+    salvage: Annotated[
+        bool, typer.Option("--salvage", help="Copy a damaged log as far as it can be read; the rest is lost.")
+    ] = False,
+) -> None:
     """Copy an agent's file, or a server's, while it is in use. See the documentation before you restore one."""
     from fedbandits.deploy.backup import back_up
 
     with _complaining():
-        back_up(db, copy)
+        back_up(db, copy, salvage=salvage)
 
 
 @app.command(cls=OfAnAgent)
 def forget(
     db: AgentFile,
     before: Annotated[
-        datetime,
+        datetime | None,
         typer.Option(help="In UTC.", formats=["%Y-%m-%d", "%Y-%m-%dT%H:%M:%S"], show_default=False),
-    ],
+    ] = None,
+    who: Annotated[str | None, typer.Option(help="The person that decisions were about.", show_default=False)] = None,
 ) -> None:
-    """Remove the raw observations of all decisions taken before a time; what was learned from them stays."""
+    """Remove the raw observations of all decisions taken before a time, or about a person; what was learned from them
+    stays.
+    """
     from fedbandits.deploy.agent import Agent
 
     with _complaining(), Agent.open(db, warm=False) as opened:

@@ -7,30 +7,61 @@ import sqlite3
 from contextlib import closing
 from pathlib import Path
 
-from fedbandits.deploy.errors import StorageError, translated
+from fedbandits.deploy.check import check
+from fedbandits.deploy.errors import CorruptError, StorageError, storage_error, translated
 from fedbandits.deploy.files import claim
+from fedbandits.deploy.log_check import log_damage
 
 
-def back_up(source: str | os.PathLike[str], target: str | os.PathLike[str]) -> None:
+def back_up(source: str | os.PathLike[str], target: str | os.PathLike[str], *, salvage: bool = False) -> None:
     """Copy the file `source` to a new file `target`, as of one moment, while others go on using it.
 
-    The copy appears under its name when it is complete. Raises `StorageError` if there is nothing to copy, or something
-    would be overwritten.
+    The copy appears under its name when it is complete, and when all of it has been held against its checksums
+    (`check`). Raises `StorageError` if there is nothing to copy, or something would be overwritten, and `CorruptError`
+    if there is damage; `salvage`, a damaged log is copied as far as it can be read.
     """
     source, target = Path(source), Path(target)
-    partial = target.with_name(target.name + ".partial")
     if not source.is_file():
         raise StorageError(f"{source}: there is no such file")
     if target.exists():
         raise StorageError(f"{target}: exists, and is not overwritten")
+    damage = None if salvage else log_damage(source)
+    if damage is not None:
+        raise CorruptError(f"{source}: {damage}; there is no copy. As far as it can be read it is copied by --salvage")
+    partial = target.with_name(target.name + ".partial")
+    _remove(partial)  # what an attempt left that was interrupted
     try:
         claim(partial)
-        with translated(source), closing(_opened(source, "rw")) as held, closing(_opened(partial, "rwc")) as copy:
-            held.backup(copy)
-            copy.execute("PRAGMA journal_mode = DELETE")  # one file is all there is to the copy
+        _copy(source, partial)
+        _sync(partial)
+        findings = check(partial, replay=False).findings
+        if findings:
+            raise CorruptError(f"{source}: {findings[0]}; there is no copy. See `fedbandits agent check`")
         partial.rename(target)
     finally:
-        partial.unlink(missing_ok=True)
+        _remove(partial)
+
+
+def _copy(source: Path, partial: Path) -> None:
+    with translated(source), closing(_opened(source, "ro")) as held, closing(_opened(partial, "rwc")) as copy:
+        try:
+            held.backup(copy)
+            copy.execute("PRAGMA journal_mode = DELETE")  # one file is all there is to the copy
+        except sqlite3.OperationalError as error:  # what is not about the source's content or locks
+            error_code = error.sqlite_errorcode & 0xFF
+            if error_code in (sqlite3.SQLITE_FULL, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY):
+                raise storage_error(partial, error) from error
+            raise
+
+
+def _sync(path: Path) -> None:
+    with path.open("rb") as file:
+        os.fsync(file.fileno())
+
+
+def _remove(partial: Path) -> None:
+    for rest in ("", "-journal", "-wal", "-shm"):
+        partial.with_name(partial.name + rest).unlink(missing_ok=True)
 
 
 def _opened(path: Path, mode: str) -> sqlite3.Connection:

@@ -20,6 +20,7 @@ from fedbandits.contract.wire import Wire, hand_overs
 from fedbandits.deploy.entries import Answered, ChosenBy, Decided, Event, HandOver, Rewarded, Snapshot
 from fedbandits.deploy.errors import AgentError, InputError, LetterError, ReplayError
 from fedbandits.deploy.exploring import Considered
+from fedbandits.deploy.history import History
 from fedbandits.deploy.inputs import FLOATS
 from fedbandits.deploy.parts import names_within, parts_of
 from fedbandits.deploy.population import ALONE, population_with_secret
@@ -216,6 +217,12 @@ class Replica:
                 f"doing entry {event.entry} again gives another result than was recorded; this happens if the file was "
                 "left by another version of the library, or on another processor: open it there, or with verify=False"
             )
+
+    def catch_up(self, history: History, *, verify: bool) -> None:
+        """Do again everything that `history` has after the entry that this is the state of."""
+        for event in history.events(self.counts.entry):
+            nonce = history.nonce(event.entry) if self.draws_secretly else None
+            self.repeat(event, nonce, verify=verify)
 
     def snapshot(self) -> Snapshot:
         """The state as it is now, with its key if it has one."""

@@ -125,9 +125,7 @@ class Transactions:
             if replica is None or self._snapshot_at > replica.counts.entry:
                 replica = Replica(self._settings, self._journal.snapshot())
             self._replica = None
-            for event in self._journal.events(replica.counts.entry):
-                nonce = self._journal.nonce(event.entry) if replica.draws_secretly else None
-                replica.repeat(event, nonce, verify=self._verify)
+            replica.catch_up(self._journal, verify=self._verify)
         except ReplayError as error:
             raise ReplayError(f"{self._journal.path}: {error}") from error
         replica.ahead = False
