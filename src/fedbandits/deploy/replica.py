@@ -16,7 +16,7 @@ from fedbandits.contract.arrays import FloatArray, State
 from fedbandits.contract.messages import Message
 from fedbandits.contract.state import from_bytes, to_bytes
 from fedbandits.contract.streams import Secret
-from fedbandits.contract.wire import Wire, hand_overs
+from fedbandits.contract.wire import Wire, WireError, hand_overs
 from fedbandits.deploy.entries import Answered, ChosenBy, Decided, Event, HandOver, Rewarded, Snapshot
 from fedbandits.deploy.errors import AgentError, InputError, LetterError, ReplayError
 from fedbandits.deploy.exploring import Considered
@@ -263,10 +263,26 @@ class Replica:
             case Answered():
                 request, told = self.read(event.request), event.settled
                 reply = self.answer(request, event.at, nonce, settled=told, acknowledged=event.handed_over)
-                return reply == event.reply
+                return _say_the_same(reply, event.reply)
             case Rewarded():
                 self.learn(event.decision, event.value, nonce)
                 return True
 
     def _shown(self, decided: Decided) -> FloatArray:
         return np.frombuffer(decided.arms, FLOATS).reshape(-1, self._settings.dim).copy()
+
+
+def _say_the_same(now: bytes | None, then: bytes | None) -> bool:
+    """Whether two replies hold the same numbers; an earlier version may have called their kind otherwise."""
+    if now is None or then is None or now == then:
+        return now == then
+    try:
+        (_, held), (_, recorded) = Wire.decode(now), Wire.decode(then)
+    except WireError:
+        return False
+    return held.keys() == recorded.keys() and all(
+        array.dtype == recorded[name].dtype
+        and array.shape == recorded[name].shape
+        and array.tobytes() == recorded[name].tobytes()
+        for name, array in held.items()
+    )
