@@ -21,6 +21,7 @@ HORIZON = 30
 def attacked(where: Path, algorithm: Algorithm, name: str, seed: int, replies: int) -> None:
     """A federation in which everybody's replies are changed, all the time."""
     deployed = Deployed(where, algorithm, home(name, clients=3), HORIZON)
+    deployed.book._db.execute("PRAGMA synchronous = OFF")  # nobody pulls the plug
     mutator = deployed.post.forged = Mutator(seed)
     step = 0
     while mutator.changed < replies and step < 100 * replies:

@@ -71,11 +71,19 @@ class Contributions:
 
     def __init__(self, db: sqlite3.Connection) -> None:
         self._db = db
+        self._last: dict[int, tuple[bytes, Contribution]] = {}
+        """What was read last, beside its bytes: reading those anew for every reply would take most of its time."""
 
     def of(self, identity: int) -> Contribution:
         """What an agent has contributed, the conversation under way included."""
         row = self._db.execute("SELECT state FROM contributions WHERE identity = ?", (identity,)).fetchone()
-        return Contribution() if row is None else _read(row[0])
+        if row is None:
+            return Contribution()
+        content, held = self._last.get(identity, (b"", Contribution()))
+        if content != row[0]:
+            held = _read(row[0])
+            self._last[identity] = (row[0], held)
+        return held
 
     def all(self) -> dict[int, Contribution]:
         """What everybody has contributed of whom anything was taken in, by identity."""
@@ -94,7 +102,9 @@ class Contributions:
         for identity, reply in handed.items():
             if not reply.increments and not reply.totals and reply.observations is None:
                 continue
-            state = to_bytes(_state(self.of(identity).plus(reply)))
+            held = self.of(identity).plus(reply)
+            state = to_bytes(_state(held))
+            self._last[identity] = (state, held)
             self._db.execute(
                 "INSERT INTO contributions VALUES (?, ?, 1, NULL) ON CONFLICT (identity) DO UPDATE SET"
                 " before = CASE changed WHEN 1 THEN before ELSE state END, changed = 1, state = excluded.state",
