@@ -38,6 +38,7 @@ from fedbandits.deploy import (
     ReplayError,
     SettingsError,
     StorageError,
+    write_ahead,
 )
 from fedbandits.deploy.digests import digest
 from fedbandits.deploy.rehearsal import rehearse
@@ -375,7 +376,10 @@ def test_a_file_that_may_not_grow(tmp_path):
     assert refused >= {"decide", "answer"}
 
 
-def test_a_disk_that_is_full(tmp_path):
+@pytest.mark.parametrize("log_bytes", [write_ahead.LOG_BYTES, 2**15])
+def test_a_disk_that_is_full(tmp_path, monkeypatch, log_bytes):
+    """Also where the log has to be copied into the file all the time, for which there is no room either."""
+    monkeypatch.setattr(write_ahead, "LOG_BYTES", log_bytes)
     disk = tmp_path / "disk"
     disk.mkdir()
     mount = ["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", str(disk)]
