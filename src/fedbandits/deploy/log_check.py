@@ -18,6 +18,7 @@ was being written when the process or the power went.
 
 from __future__ import annotations
 
+import logging
 import os
 import time
 from dataclasses import dataclass
@@ -28,7 +29,9 @@ from typing import BinaryIO
 import numpy as np
 
 from fedbandits.contract.arrays import Array
+from fedbandits.deploy.errors import CorruptError
 
+log = logging.getLogger(__name__)
 _HEADER, _FRAME = 32, 24
 _MAGIC = {0x377F0682: "<u4", 0x377F0683: ">u4"}
 """The byte order of the words that checksums are over, by the first word."""
@@ -77,9 +80,26 @@ def log_damage(path: str | PathLike[str]) -> LogDamage | None:
     return found
 
 
-def _damage(log: Path) -> LogDamage | None:
+def refuse_damaged_log(path: str | PathLike[str], *, durable: bool = True) -> None:
+    """Raise `CorruptError` if the log holds complete transactions that SQLite would pass over.
+
+    If commits did not wait for the disk (not `durable`), a power failure may have left it like that: then a warning is
+    logged, unless a flipped bit is found. Before the database is opened: SQLite throws away what it cannot read.
+    """
+    damage = log_damage(path)
+    if damage is None:
+        return
+    if durable or damage.certain:
+        raise CorruptError(
+            f"{path}: {damage}; restore the file and its log from a backup, or go on without them: copy what can be "
+            "read by `fedbandits agent backup --salvage`"
+        )
+    log.warning("%s: %s: a power failure, or damage", path, damage)
+
+
+def _damage(place: Path) -> LogDamage | None:
     try:
-        with log.open("rb") as file:
+        with place.open("rb") as file:
             return _damage_in(file)
     except FileNotFoundError:
         return None

@@ -8,17 +8,15 @@ refused until it lets go.
 
 from __future__ import annotations
 
-import logging
 import os
 import sqlite3
 import time
 from os import PathLike
 
-from fedbandits.deploy.errors import CorruptError, LockedError, StorageError, is_busy
+from fedbandits.deploy.errors import LockedError, StorageError, is_busy
 from fedbandits.deploy.files import claim
-from fedbandits.deploy.log_check import log_damage, log_of
+from fedbandits.deploy.log_check import log_of, refuse_damaged_log
 
-log = logging.getLogger(__name__)
 LOG_BYTES = 32 * 2**20
 """How long the log grows before it is copied into the file: a copy costs two waits for the disk."""
 LOG_MOST = 8 * LOG_BYTES
@@ -34,9 +32,8 @@ Identity = tuple[int, int]
 class WriteAheadFile:
     """The database at `path` as `db`, made if there is none.
 
-    `durable`: each commit waits for the disk. `timeout` is in seconds, for locks that other processes hold. Raises
-    `CorruptError` if the log holds complete transactions that SQLite would pass over. If not `durable`, a power failure
-    may have left it like that: then a warning is logged, unless a flipped bit is found.
+    `durable`: each commit waits for the disk. `timeout` is in seconds, for locks that other processes hold. A damaged
+    log is refused (`log_check.refuse_damaged_log`).
     """
 
     def __init__(self, path: str | PathLike[str], *, durable: bool, timeout: float) -> None:
@@ -47,7 +44,7 @@ class WriteAheadFile:
         """By path, which file was found there when this one was opened."""
         self._look_again = 0.0
         claim(path)
-        self._refuse_damaged_log(durable)
+        refuse_damaged_log(path, durable=durable)
         self.db = sqlite3.connect(path, timeout=timeout, isolation_level=None, check_same_thread=False)
         self._durable = durable
 
@@ -104,17 +101,6 @@ class WriteAheadFile:
             f"{place}: was {how} while it was open; nothing more is written. Close the agent, put the file back, open "
             "it again"
         )
-
-    def _refuse_damaged_log(self, durable: bool) -> None:
-        damage = log_damage(self._path)
-        if damage is None:
-            return
-        if durable or damage.certain:
-            raise CorruptError(
-                f"{self._path}: {damage}; restore the file and its log from a backup, or go on without them: copy "
-                "what can be read by `fedbandits agent backup --salvage`"
-            )
-        log.warning("%s: %s: a power failure, or damage", self._path, damage)
 
     def _write_ahead(self) -> None:
         """SQLite does not wait if another process switches at the same moment."""

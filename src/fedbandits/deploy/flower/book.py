@@ -36,6 +36,7 @@ from fedbandits.deploy.flower.sightings import Sightings
 from fedbandits.deploy.flower.tallies import Tallies
 from fedbandits.deploy.flower.troubles import Troubles
 from fedbandits.deploy.flower.verdicts import Turn, Verdicts
+from fedbandits.deploy.log_check import refuse_damaged_log
 
 SETTINGS, BOOK, LOG = "federation.json", "server.db", "server.log"
 """The files in a server's directory: what the agents were made with, the book, and what the server has to say."""
@@ -89,6 +90,7 @@ class Book:
     def __init__(self, path: str | PathLike[str], *, read_only: bool = False) -> None:
         if not read_only:
             claim(path)
+            refuse_damaged_log(path)
         name = f"{Path(path).absolute().as_uri()}?mode={'ro' if read_only else 'rwc'}"
         self._db = sqlite3.connect(name, timeout=30.0, isolation_level=None, check_same_thread=False, uri=True)
         try:
