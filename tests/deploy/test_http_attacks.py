@@ -139,6 +139,18 @@ def test_a_refused_client_of_a_large_body_sees_why(service):
     client.close()
 
 
+def test_a_connection_survives_the_refusal_of_a_small_body(service):
+    """Also one that arrives after the answer: what follows on the connection is not mistaken for it."""
+    connection = connected(service, "POST /decisions HTTP/1.1\r\nHost: localhost\r\nContent-Length: 5\r\n\r\n")
+    answer = b""
+    while not answer.endswith(b"}}"):
+        answer += connection.recv(4096)
+    assert b" 401 " in answer
+    connection.sendall(b"12345GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n")
+    assert b"200 OK" in connection.recv(4096)
+    connection.close()
+
+
 def test_nonsense_does_not_fill_the_log(service):
     before = len(service.printed)
     for _ in range(300):

@@ -7,8 +7,8 @@ was answered already. Here
 - headers have to be complete within `header_seconds`, of the first request as of every later one;
 - beyond `most_connections`, the connection that has waited longest without a request in work makes room for the new
   one. Honest clients send their headers at once, so that those go who dribble;
-- once a request is answered whose body has not arrived, no more of it is read than `LINGER_BYTES`, within
-  `LINGER_SECONDS`, so that the client gets to see the answer; then the connection is closed.
+- once a request is answered whose body has not arrived, the rest has to come within `LINGER_SECONDS` and
+  `LINGER_BYTES`, and is thrown away; otherwise the connection is closed. Clients with a small body can go on.
 
 Not bounded: connections per second, and how many are in the middle of a TLS handshake (see `listening`).
 """
@@ -41,8 +41,9 @@ def guarded_by(bounds: Bounds) -> type[H11Protocol]:
 
     class Guarded(H11Protocol):
         _deadline: asyncio.TimerHandle | None = None
-        _lingered: int | None = None
-        """Bytes that were read and thrown away since the answer; None where there is no need to."""
+        _left: int | None = None
+        """How many bytes of an answered request may still come; None where none are awaited."""
+        _end: asyncio.TimerHandle | None = None
 
         def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
             super().connection_made(transport)
@@ -53,22 +54,26 @@ def guarded_by(bounds: Bounds) -> type[H11Protocol]:
                 longest.transport.abort()
 
         def data_received(self, data: bytes) -> None:
-            if self._lingered is None:
-                super().data_received(data)
-                self._watch()
-                return
-            self._lingered += len(data)
-            if self._lingered > LINGER_BYTES:
-                self.transport.abort()
+            if self._left is not None:
+                self._left -= len(data)
+                if self._left < 0:
+                    self.transport.abort()
+                    return
+            super().data_received(data)
+            if self.conn.their_state is not h11.SEND_BODY:
+                self._stop_lingering()
+            self._watch()
 
         def on_response_complete(self) -> None:
             if self.conn.their_state is h11.SEND_BODY and not self.transport.is_closing():
-                self._linger()
+                self._left = LINGER_BYTES
+                self._end = self.loop.call_later(LINGER_SECONDS, self.transport.abort)
             super().on_response_complete()
             self._watch()
 
         def connection_lost(self, exc: Exception | None) -> None:
             self._stop_watching()
+            self._stop_lingering()
             super().connection_lost(exc)
             self._unset_keepalive_if_required()
 
@@ -86,10 +91,10 @@ def guarded_by(bounds: Bounds) -> type[H11Protocol]:
                 self._deadline.cancel()
                 self._deadline = None
 
-        def _linger(self) -> None:
-            self._lingered = 0
-            if self.transport.can_write_eof():
-                self.transport.write_eof()
-            self.loop.call_later(LINGER_SECONDS, self.transport.abort)
+        def _stop_lingering(self) -> None:
+            self._left = None
+            if self._end is not None:
+                self._end.cancel()
+                self._end = None
 
     return Guarded
