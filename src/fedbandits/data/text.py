@@ -9,6 +9,7 @@ from collections.abc import Sequence
 
 import numpy as np
 from scipy import sparse
+from threadpoolctl import threadpool_limits
 
 from fedbandits.contract.arrays import FloatArray
 from fedbandits.contract.errors import ConfigError
@@ -40,7 +41,9 @@ def embed(counts: sparse.csr_matrix, dim: int, *, standardise: bool, normalise: 
     if dim >= min(items, terms):
         raise ConfigError(f"dim: must be below {min(items, terms)} with {items} items and {terms} terms (got {dim})")
     weighted = TfidfTransformer().fit_transform(counts)
-    features = np.asarray(TruncatedSVD(dim, algorithm="arpack", random_state=0).fit_transform(weighted))
+    # sums that are shared among threads are rounded in another order: features would depend on the number of cores
+    with threadpool_limits(limits=1, user_api="blas"):
+        features = np.asarray(TruncatedSVD(dim, algorithm="arpack", random_state=0).fit_transform(weighted))
     if standardise:
         features = _divide(features - features.mean(axis=0), features.std(axis=0))
     if normalise:
