@@ -16,8 +16,7 @@ import numpy as np
 import pytest
 
 import fedbandits as fb
-from fedbandits.deploy import Agent, AgentError, CorruptError, StorageError, back_up
-from fedbandits.deploy.check import check
+from fedbandits.deploy import Agent, AgentError, CorruptError, StorageError, back_up, check_file
 from fedbandits.deploy.flower.book import Book
 from fedbandits.deploy.log_check import log_damage, log_of
 
@@ -89,7 +88,7 @@ def assert_found_or_harmless(content: dict[str, bytes], where: Path, chosen: lis
     for name, bit in chosen:
         path = laid_out(flipped(content, name, bit), where)
         try:
-            findings = check(path).findings
+            findings = check_file(path).findings
         except AgentError as error:
             findings = (str(error),)
         if findings:
@@ -113,14 +112,14 @@ def test_many_flipped_bits_are_found_or_harmless(left, tmp_path, seed):
 
 def test_a_whole_file_is_said_to_be_whole_and_is_left_alone(left, tmp_path):
     path = laid_out(left, tmp_path / "whole")
-    report = check(path)
+    report = check_file(path)
     assert (report.kind, report.format, report.findings) == ("agent", 3, ())
     assert {"the log", "the structure", "the model", "decisions (15)", "the sequence of entries"} <= set(report.whole)
     assert {name: (path.parent / name).read_bytes() for name in left} == left
     with Agent.open(path, warm=False) as agent:
         agent.forget(who="p1")
-        assert check(path).findings == (), "while it is in use, and after something was forgotten"
-    assert check(path).findings == ()
+        assert check_file(path).findings == (), "while it is in use, and after something was forgotten"
+    assert check_file(path).findings == ()
 
 
 @pytest.mark.parametrize(
@@ -140,7 +139,7 @@ def test_history_that_was_changed_is_found(left, tmp_path, damage, finding):
     path = laid_out(left, tmp_path / "changed")
     with closing(sqlite3.connect(path, isolation_level=None)) as db:
         db.execute(damage)
-    assert finding in check(path).findings
+    assert finding in check_file(path).findings
 
 
 # the log
@@ -197,10 +196,10 @@ def test_a_log_in_use_is_read_while_others_write(tmp_path):
 def test_books_and_files_of_earlier_formats_are_checked_as_far_as_they_can_be(tmp_path):
     shutil.copytree(FIXTURES / "0.1.0" / "federation", tmp_path / "former")
     for name, kind in (("agent-0.db", "agent"), ("server.db", "server")):
-        report = check(tmp_path / "former" / name)
+        report = check_file(tmp_path / "former" / name)
         assert (report.kind, report.format, report.findings) == (kind, 1, ())
     with Book(tmp_path / "former" / "server.db") as book:
-        report = check(tmp_path / "former" / "server.db")
+        report = check_file(tmp_path / "former" / "server.db")
         assert report.format > 1
         assert report.findings == ()
         book.save(server={"pool": np.zeros(300)})
@@ -208,14 +207,14 @@ def test_books_and_files_of_earlier_formats_are_checked_as_far_as_they_can_be(tm
         state = bytearray(db.execute("SELECT state FROM snapshot WHERE part = 'server'").fetchone()[0])
         state[len(state) // 3] ^= 1
         db.execute("UPDATE snapshot SET state = ? WHERE part = 'server'", (bytes(state),))
-    assert "the saved state of 'server' is damaged" in check(tmp_path / "former" / "server.db").findings[0]
+    assert "the saved state of 'server' is damaged" in check_file(tmp_path / "former" / "server.db").findings[0]
 
 
 def test_what_is_no_database_is_told_in_one_line(tmp_path):
     with pytest.raises(StorageError, match="there is no such file"):
-        check(tmp_path / "missing.db")
+        check_file(tmp_path / "missing.db")
     (tmp_path / "text.db").write_text("These are not the bytes of a database.\n" * 100)
-    (finding,) = check(tmp_path / "text.db").findings
+    (finding,) = check_file(tmp_path / "text.db").findings
     assert "cannot be read as a database" in finding
 
 
@@ -236,7 +235,7 @@ def test_what_an_interrupted_copy_left_does_not_matter(left, tmp_path):
     for rest in ("", "-wal", "-journal"):
         (tmp_path / f"copy.db.partial{rest}").write_bytes(b"rubbish" * 1000)
     back_up(path, tmp_path / "copy.db")
-    assert check(tmp_path / "copy.db").findings == ()
+    assert check_file(tmp_path / "copy.db").findings == ()
     assert rows(tmp_path / "copy.db") == rows(path)
     assert not list(tmp_path.glob("*.partial*"))
 
@@ -256,4 +255,4 @@ def test_the_command(left, tmp_path):
     as_json = subprocess.run([*command, "--json"], capture_output=True, text=True, env=os.environ)
     assert as_json.returncode == 1
     assert '"findings": [' in as_json.stdout
-    assert dataclasses.asdict(check(path))["kind"] == "agent"
+    assert dataclasses.asdict(check_file(path))["kind"] == "agent"

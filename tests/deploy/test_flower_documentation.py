@@ -223,6 +223,10 @@ def operations(reader):
         assert copy.status().decisions == 201
     assert (reader.server / "server-backup.db").exists()
 
+    # check
+    reader.type("fedbandits agent check /srv/site/agent.db", reader.sites[0])
+    reader.type("fedbandits agent check /srv/federation/server.db", reader.server)
+
     # forget
     assert reader.type("fedbandits agent forget", reader.sites[0]) == "0 decisions forgotten\n"
 

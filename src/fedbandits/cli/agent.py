@@ -114,10 +114,10 @@ def status(db: AgentFile, as_json: AsJson = False) -> None:
 def check(db: AgentFile, as_json: AsJson = False) -> None:
     """Read all of an agent's file, or a server's, and find what is damaged; says what is whole. Changes nothing."""
     from fedbandits.cli.console import complain, note
-    from fedbandits.deploy.check import check
+    from fedbandits.deploy.check import check_file
 
     with _complaining():
-        report = check(db)
+        report = check_file(db)
     if as_json:
         print(json.dumps(dataclasses.asdict(report), indent=2))
     else:

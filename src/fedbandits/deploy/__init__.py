@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from fedbandits.deploy.acknowledgements import Verdict
     from fedbandits.deploy.agent import Agent
     from fedbandits.deploy.backup import back_up
+    from fedbandits.deploy.check import Report, check_file
     from fedbandits.deploy.decision import Decision
     from fedbandits.deploy.errors import (
         AgentError,
@@ -44,12 +45,14 @@ __all__ = [
     "LockedError",
     "Logged",
     "ReplayError",
+    "Report",
     "SettingsError",
     "Status",
     "StorageError",
     "UnknownDecisionError",
     "Verdict",
     "back_up",
+    "check_file",
 ]
 
 _HOMES = {
@@ -57,7 +60,9 @@ _HOMES = {
     "Decision": "decision",
     "Logged": "logged",
     "Status": "status",
+    "Report": "check",
     "back_up": "backup",
+    "check_file": "check",
     "Verdict": "acknowledgements",
 }
 """Where names live that are no errors: they are imported when first asked for, so that programs which have no agent (a

@@ -7,7 +7,7 @@ import sqlite3
 from contextlib import closing
 from pathlib import Path
 
-from fedbandits.deploy.check import check
+from fedbandits.deploy.check import check_file
 from fedbandits.deploy.errors import CorruptError, StorageError, storage_error, translated
 from fedbandits.deploy.files import claim
 from fedbandits.deploy.log_check import log_damage
@@ -17,8 +17,8 @@ def back_up(source: str | os.PathLike[str], target: str | os.PathLike[str], *, s
     """Copy the file `source` to a new file `target`, as of one moment, while others go on using it.
 
     The copy appears under its name when it is complete, and when all of it has been held against its checksums
-    (`check`). Raises `StorageError` if there is nothing to copy, or something would be overwritten, and `CorruptError`
-    if there is damage; `salvage`, a damaged log is copied as far as it can be read.
+    (`check_file`). Raises `StorageError` if there is nothing to copy, or something would be overwritten, and
+    `CorruptError` if there is damage; `salvage`, a damaged log is copied as far as it can be read.
     """
     source, target = Path(source), Path(target)
     if not source.is_file():
@@ -34,7 +34,7 @@ def back_up(source: str | os.PathLike[str], target: str | os.PathLike[str], *, s
         claim(partial)
         _copy(source, partial)
         _sync(partial)
-        findings = check(partial, replay=False).findings
+        findings = check_file(partial, replay=False).findings
         if findings:
             raise CorruptError(f"{source}: {findings[0]}; there is no copy. See `fedbandits agent check`")
         partial.rename(target)

@@ -65,7 +65,7 @@ class Report:
     """What was read and found to be what was written."""
 
 
-def check(path: str | os.PathLike[str], *, replay: bool = True) -> Report:
+def check_file(path: str | os.PathLike[str], *, replay: bool = True) -> Report:
     """Read all of the file at `path`, an agent's or a server's book.
 
     `replay`: also do again what came after the saved model, which another processor may round differently. Raises
