@@ -77,6 +77,18 @@ def test_a_server_that_raised_at_every_start_goes_on(tmp_path):
         agent.close()
 
 
+def test_the_pill_itself_is_not_let_in_any_more(tmp_path):
+    deployed = Deployed(tmp_path, talkative("fedglb-ucb-3"), home("fedglb-ucb-3", clients=3), HORIZON)
+    deployed.post.forged = lambda who, letter, answer: told(answer, PILLS["gradient"]) if who == 1 else answer
+    for step in range(6):
+        deployed.live(step)
+        deployed.coordinator.step()
+    assert {rejection.identity for rejection in deployed.book.rejections()} == {1}
+    assert "the norm of 'gradient'" in deployed.book.rejections()[0].why
+    assert deployed.book.quarantine.entries() == []
+    assert sorted(deployed.book.contributions.all()) == [0, 2]
+
+
 # servers that cannot bear certain numbers
 
 
