@@ -35,6 +35,7 @@ from fedbandits.deploy import (
     LetterError,
     SettingsError,
     UnknownDecisionError,
+    Verdict,
 )
 from fedbandits.facts import Link, Noise, Range, Shared, Truth
 from fedbandits.transport.carriers import Carrier, hold
@@ -707,6 +708,8 @@ def test_forgotten_observations_are_in_no_byte_of_the_files(opened, clock):
     clock.now = TIMES[2].timestamp()
     reply = agent.answer(letter(agent, "collect"), "c", 0)
     secret = Wire.decode(reply)[1]["moment"].astype("<f8").tobytes()
+    agent.answer(letter(agent, "collect"), "d", 0, [Verdict("c", 0, True)])
+    recent = agent.answer(letter(agent, "collect"), "e", 0)  # from here on, nobody asks for "c" again
     clock.now = TIMES[8].timestamp()
     content = bytes_of(agent)
     assert all(row in content for row in rows)
@@ -719,6 +722,7 @@ def test_forgotten_observations_are_in_no_byte_of_the_files(opened, clock):
     assert not any(row in content for row in rows[:12])
     assert not any(value in content for value in values[:12])
     assert reply not in content
+    assert recent in content, "a server may still ask for it again"
     assert all(row in content for row in rows[12:])
     assert all(value in content for i, value in enumerate(values) if i >= 12 and i % 4)
     assert same(agent.state(), before)

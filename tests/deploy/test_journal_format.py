@@ -19,7 +19,7 @@ import numpy as np
 import pytest
 
 import fedbandits as fb
-from fedbandits.deploy import Agent, CorruptError, SettingsError
+from fedbandits.deploy import Agent, CorruptError, SettingsError, StorageError
 from fedbandits.deploy.digests import digest
 from fedbandits.deploy.journal_format import AGENT
 from fedbandits.deploy.schema import Schema, statements
@@ -94,6 +94,17 @@ def test_what_was_damaged_before_gets_no_fresh_checksum(tmp_path):
         with pytest.raises(CorruptError, match=r"dislinucb-closed\.db: entry \d+ is damaged; restore the file"):
             left.open()
         assert file_format(left.path) == 2
+
+
+def test_a_file_that_a_newer_version_takes_over_is_let_go(tmp_path):
+    with Agent.open(tmp_path / "agent.db", fb.algorithms.DisLinUCB(), 2, warm=False, durable=False) as agent:
+        agent.decide(np.eye(2))
+        with closing(sqlite3.connect(tmp_path / "agent.db", isolation_level=None)) as db:
+            db.execute(f"PRAGMA user_version = {AGENT.newest + 1}")
+        with pytest.raises(StorageError, match=r"has got format \d while it was open, .* start this program again"):
+            agent.decide(np.eye(2))
+        with closing(sqlite3.connect(tmp_path / "agent.db", isolation_level=None)) as db:
+            assert db.execute("SELECT count(*) FROM decisions").fetchone() == (1,)
 
 
 # the mechanism

@@ -129,6 +129,7 @@ class Agent:
           people does not derive from it, but from a key in the file.
         - `common` (0): what the draws derive from that all agents of a federation and its server have in common.
         - `expire_after`: seconds, or a timedelta, after which a decision no longer awaits its reward; by default never.
+          Each expires by the time it is stamped with: one that a wrong clock stamped ahead waits for longer.
         - `packed`: whether replies carry symmetric matrices as triangles.
         - `features`: names of the d features, in place of `dim`; arms may then be told as `{"age": 0.3, ...}`.
         - `arm_names`: names of the arms of an agent that knows arms by their place, in place of `dim`; see `places`.

@@ -31,7 +31,7 @@ from os import PathLike
 from fedbandits.contract.arrays import FloatArray
 from fedbandits.deploy.digests import digest, sha
 from fedbandits.deploy.entries import ChosenBy, Snapshot
-from fedbandits.deploy.errors import translated
+from fedbandits.deploy.errors import StorageError, translated
 from fedbandits.deploy.history import LETTER, History
 from fedbandits.deploy.journal_format import AGENT
 from fedbandits.deploy.upkeep import Upkeep
@@ -81,6 +81,15 @@ class Journal(History):
         """A number that is another one after anybody else has written."""
         version: int = self._cursor.execute("PRAGMA data_version").fetchone()[0]
         return version
+
+    def check_format(self) -> None:
+        """Raise `StorageError` if a newer version of the library has changed the tables since the file was opened."""
+        (found,) = self._cursor.execute("PRAGMA user_version").fetchone()
+        if found != AGENT.newest:
+            raise StorageError(
+                f"{self.path}: has got format {found} while it was open, this version of fedbandits reads "
+                f"{AGENT.newest}; start this program again with the newer version"
+            )
 
     # settings
 
@@ -221,9 +230,7 @@ class Journal(History):
 
     def drop_nonces(self) -> None:
         """The state was saved whole: nobody has to repeat the noise of its entries, and from now on nobody can."""
-        self._cursor.execute("PRAGMA secure_delete = ON")
         self._cursor.execute("DELETE FROM nonces")
-        self._cursor.execute("PRAGMA secure_delete = FAST")
 
     def drop_awaiting(self, features: bytes) -> None:
         """Decisions that took an arm of these `features` no longer await their reward; and one entry, which made

@@ -120,6 +120,7 @@ class Transactions:
             replica = self._replica = None
         if replica is not None and version == self._version:
             return replica
+        self._journal.check_format()  # whoever has written may be of a newer version
         self._snapshot_at = self._journal.newest_snapshot()
         try:
             if replica is None or self._snapshot_at > replica.counts.entry:

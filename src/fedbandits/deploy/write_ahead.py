@@ -58,7 +58,7 @@ class WriteAheadFile:
             f"fullfsync = {'ON' if self._durable else 'OFF'}",
             f"wal_autocheckpoint = {LOG_BYTES // page}",
             f"journal_size_limit = {LOG_BYTES}",  # after it was longer than that
-            "secure_delete = FAST",  # what is deleted is overwritten where the page is written anyway
+            "secure_delete = ON",  # what is deleted is overwritten
             "temp_store = MEMORY",  # no copy of anything in another file
         ):
             self.db.execute(f"PRAGMA {pragma}")
