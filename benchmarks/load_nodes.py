@@ -29,10 +29,10 @@ from flwr.supercore.inflatable.inflatable_utils import (
 from flwr.supernode.fleet_http_connection import http_request_response
 
 import fedbandits as fb
-from fedbandits.deploy.agent import Agent
-from fedbandits.deploy.flower.carrier import Patience
-from fedbandits.deploy.flower.desk import Desk
-from fedbandits.deploy.flower.launch import LOOPBACK, Federation
+from fedbandits.deploy.embedded.agent import Agent
+from fedbandits.deploy.flower.conversation.carrier import Patience
+from fedbandits.deploy.flower.conversation.desk import Desk
+from fedbandits.deploy.flower.machine.launch import LOOPBACK, Federation
 from fedbandits.deploy.flower.messages import RING, answering, presenting, read_letter
 from fedbandits.deploy.flower.timing import hasten_objects
 from fedbandits.deploy.settings import Settings

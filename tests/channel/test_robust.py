@@ -16,7 +16,7 @@ from fedbandits.contract.catalogue import AboutStage
 from fedbandits.contract.messages import Message
 from fedbandits.contract.problem import Problem
 from fedbandits.contract.streams import Streams
-from fedbandits.deploy.flower.meaning import Meaning
+from fedbandits.deploy.flower.trust.meaning import Meaning
 from fedbandits.testing.worlds import two_worlds
 
 DIM, N = 3, 6

@@ -14,7 +14,7 @@ pytest.importorskip("flwr", reason="needs the extra fedbandits[deploy]")
 from flwr.app import Error, Message
 from flwr.supercore.task_identity import TaskIdentity
 
-from fedbandits.deploy.flower.desk import Desk
+from fedbandits.deploy.flower.conversation.desk import Desk
 from fedbandits.deploy.flower.messages import RING, answering, presenting, read_letter
 
 Answering = Callable[[Message], Message]

@@ -15,10 +15,10 @@ from fedbandits.contract.arrays import IntArray, State
 from fedbandits.contract.streams import seeds_of
 from fedbandits.contract.wire import Wire
 from fedbandits.deploy import Agent
-from fedbandits.deploy.flower.book import Book
-from fedbandits.deploy.flower.carrier import Patience
-from fedbandits.deploy.flower.coordinator import Coordinator
-from fedbandits.deploy.flower.desk import Desk
+from fedbandits.deploy.flower.book.book import Book
+from fedbandits.deploy.flower.conversation.carrier import Patience
+from fedbandits.deploy.flower.conversation.coordinator import Coordinator
+from fedbandits.deploy.flower.conversation.desk import Desk
 from fedbandits.deploy.flower.post import Answer, Letter, Presence
 from fedbandits.deploy.settings import Settings
 from fedbandits.environments import Environment, World

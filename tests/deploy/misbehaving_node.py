@@ -14,7 +14,7 @@ import numpy as np
 from fedbandits.contract.arrays import Array
 from fedbandits.contract.messages import Message
 from fedbandits.contract.wire import Wire
-from fedbandits.deploy.flower.desk import Desk
+from fedbandits.deploy.flower.conversation.desk import Desk
 from fedbandits.deploy.flower.post import Answer, Letter, Presence
 
 Arrays = dict[str, Array]

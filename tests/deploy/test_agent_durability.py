@@ -38,11 +38,11 @@ from fedbandits.deploy import (
     ReplayError,
     SettingsError,
     StorageError,
-    write_ahead,
 )
-from fedbandits.deploy.digests import digest
-from fedbandits.deploy.rehearsal import rehearse
+from fedbandits.deploy.embedded.rehearsal import rehearse
 from fedbandits.deploy.settings import Settings
+from fedbandits.deploy.storage import write_ahead
+from fedbandits.deploy.storage.digests import digest
 
 ALONE = np.zeros(1, dtype=np.int64)
 DIM = 4

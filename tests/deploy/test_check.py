@@ -17,8 +17,8 @@ import pytest
 
 import fedbandits as fb
 from fedbandits.deploy import Agent, AgentError, CorruptError, StorageError, back_up, check_file
-from fedbandits.deploy.flower.book import Book
-from fedbandits.deploy.log_check import log_damage, log_of
+from fedbandits.deploy.flower.book.book import Book
+from fedbandits.deploy.storage.log_check import log_damage, log_of
 
 FIXTURES = Path(__file__).parent / "fixtures"
 LETTER = b"\x01\x07collect\x00"

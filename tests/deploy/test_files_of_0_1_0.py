@@ -25,13 +25,13 @@ from fedbandits.contract.arrays import State
 from fedbandits.contract.state import from_bytes
 from fedbandits.contract.wire import Wire
 from fedbandits.deploy import Agent, AgentError, SettingsError, back_up
-from fedbandits.deploy.flower.book import Book
-from fedbandits.deploy.flower.coordinator import Coordinator
-from fedbandits.deploy.flower.desk import Desk, fingerprint
+from fedbandits.deploy.flower.book.book import Book
+from fedbandits.deploy.flower.conversation.coordinator import Coordinator
+from fedbandits.deploy.flower.conversation.desk import Desk, fingerprint
 from fedbandits.deploy.former_settings import translated_settings
-from fedbandits.deploy.journal_format import AGENT
 from fedbandits.deploy.known_facts import read_facts
 from fedbandits.deploy.settings import Settings, stored
+from fedbandits.deploy.storage.journal_format import AGENT
 from fedbandits.facts import Contamination, Link, Moment, Noise, Norms, Range, Shared
 
 FILES = Path(__file__).parent / "fixtures" / "0.1.0"

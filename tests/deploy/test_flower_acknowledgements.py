@@ -16,18 +16,19 @@ import fedbandits as fb
 from fedbandits.contract.messages import Message
 from fedbandits.contract.wire import Wire
 from fedbandits.deploy import Agent
-from fedbandits.deploy.acknowledgements import Verdict
+from fedbandits.deploy.embedded.acknowledgements import Verdict
 from fedbandits.deploy.errors import ConflictError, LetterError
-from fedbandits.deploy.flower.book import Book
-from fedbandits.deploy.flower.desk import Desk, fingerprint
+from fedbandits.deploy.flower.book.book import Book
+from fedbandits.deploy.flower.conversation.desk import Desk, fingerprint
 from fedbandits.deploy.flower.post import Answer
 
 pytest.importorskip("flwr", reason="needs the extra fedbandits[deploy]")
 
 from flower_grids import LocalGrid, at_desk
 
-from fedbandits.deploy.flower import grid, messages
-from fedbandits.deploy.flower.coordinator import Coordinator
+from fedbandits.deploy.flower import messages
+from fedbandits.deploy.flower.conversation import grid
+from fedbandits.deploy.flower.conversation.coordinator import Coordinator
 
 LINEAR = fb.environments.Linear(clients=3, dim=3, arms=5)
 DISLINUCB = fb.algorithms.DisLinUCB(threshold=0.5)

@@ -17,11 +17,11 @@ from toy_algorithms import Totals
 
 import fedbandits as fb
 from fedbandits.contract.messages import Message
-from fedbandits.deploy.flower.book import Book
-from fedbandits.deploy.flower.contributions import Contribution
-from fedbandits.deploy.flower.coordinator import Coordinator
-from fedbandits.deploy.flower.inspection import Inspector, RejectedError
-from fedbandits.deploy.flower.past import Past, Pasts, Trust
+from fedbandits.deploy.flower.book.book import Book
+from fedbandits.deploy.flower.book.contributions import Contribution
+from fedbandits.deploy.flower.conversation.coordinator import Coordinator
+from fedbandits.deploy.flower.trust.inspection import Inspector, RejectedError
+from fedbandits.deploy.flower.trust.past import Past, Pasts, Trust
 from fedbandits.deploy.settings import Settings
 from fedbandits.facts import Link, Norms, Range
 from fedbandits.models import limits

@@ -16,11 +16,11 @@ from flower_worlds import Deployed
 from flwr.app import ConfigRecord, Message, RecordDict
 
 import fedbandits as fb
-from fedbandits.deploy.flower import operate
-from fedbandits.deploy.flower.clocks import offset
-from fedbandits.deploy.flower.desk import Desk, fingerprint
-from fedbandits.deploy.flower.grid import FlowerPost
+from fedbandits.deploy.flower.book.clocks import offset
+from fedbandits.deploy.flower.conversation.desk import Desk, fingerprint
+from fedbandits.deploy.flower.conversation.grid import FlowerPost
 from fedbandits.deploy.flower.messages import CLOCK, RECORD, clock_told, presenting
+from fedbandits.deploy.flower.operating import operate
 
 SECONDS = st.floats(0, 1000)
 

@@ -12,9 +12,9 @@ from flower_worlds import Deployed
 
 from fedbandits.contract.wire import Wire
 from fedbandits.deploy.errors import SettingsError
-from fedbandits.deploy.flower.book import Book, TurnRecord
-from fedbandits.deploy.flower.contributions import Contribution, Handed
-from fedbandits.deploy.flower.sightings import Sighting
+from fedbandits.deploy.flower.book.book import Book, TurnRecord
+from fedbandits.deploy.flower.book.contributions import Contribution, Handed
+from fedbandits.deploy.flower.book.sightings import Sighting
 
 FILES = Path(__file__).parent / "fixtures"
 

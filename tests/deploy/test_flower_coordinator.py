@@ -9,9 +9,9 @@ from flower_worlds import Deployed, Simulated, assert_same, open_agent
 
 import fedbandits as fb
 from fedbandits.contract.wire import Wire, hand_overs
-from fedbandits.deploy.flower.desk import Desk
-from fedbandits.deploy.flower.expected_answers import Newcomer
+from fedbandits.deploy.flower.conversation.desk import Desk
 from fedbandits.deploy.flower.post import Letter
+from fedbandits.deploy.flower.trust.expected_answers import Newcomer
 
 HORIZON = 24
 LINEAR = fb.environments.Linear(clients=3, dim=3, arms=5)

@@ -16,7 +16,7 @@ import fedbandits as fb
 from fedbandits.cli import app
 from fedbandits.deploy.errors import CorruptError
 from fedbandits.deploy.flower import server_app
-from fedbandits.deploy.flower.book import Book
+from fedbandits.deploy.flower.book.book import Book
 
 COMMANDS = [["federation", "status"], ["federation", "status", "--json"], ["federation", "release", "0"]]
 

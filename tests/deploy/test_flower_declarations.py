@@ -17,8 +17,8 @@ from fedbandits.channel import Quantise, Through
 from fedbandits.contract.algorithm import Algorithm
 from fedbandits.contract.messages import Message
 from fedbandits.contract.wire import Bound, Utterance, Wire, hand_overs, vector
-from fedbandits.deploy.flower.inspection import Inspector, RejectedError
 from fedbandits.deploy.flower.post import Answer
+from fedbandits.deploy.flower.trust.inspection import Inspector, RejectedError
 from fedbandits.deploy.settings import Settings
 from fedbandits.facts import Norms, Range
 from fedbandits.models import limits

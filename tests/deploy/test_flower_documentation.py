@@ -18,8 +18,8 @@ import pytest
 pytest.importorskip("flwr", reason="needs the extra fedbandits[deploy]")
 
 from fedbandits.deploy import Agent
-from fedbandits.deploy.flower.ports import free_ports, listens
-from fedbandits.deploy.flower.processes import Programs
+from fedbandits.deploy.flower.machine.ports import free_ports, listens
+from fedbandits.deploy.flower.machine.processes import Programs
 
 pytestmark = pytest.mark.slow
 DOCS = Path(__file__).parents[2] / "docs" / "deploy"

@@ -20,10 +20,10 @@ from flwr.supercore.run import RunNotRunningException
 
 import fedbandits as fb
 from fedbandits.contract.errors import ConfigError
-from fedbandits.deploy.flower.endurance import Backoff, Endurance, trouble
+from fedbandits.deploy.flower.conversation.endurance import Backoff, Endurance, trouble
+from fedbandits.deploy.flower.conversation.server_log import log_to
+from fedbandits.deploy.flower.conversation.turnstile import alone, is_taken
 from fedbandits.deploy.flower.server_app import Pulse, serve
-from fedbandits.deploy.flower.server_log import log_to
-from fedbandits.deploy.flower.turnstile import alone, is_taken
 
 LINEAR = fb.environments.Linear(clients=3, dim=3, arms=5)
 REQUEST = httpx.Request("POST", "https://superlink/v1/runtime/push-messages")

@@ -10,8 +10,8 @@ from flower_worlds import AT_ONCE, Deployed, settings_of
 import fedbandits as fb
 from fedbandits.algorithms import ALGORITHMS
 from fedbandits.channel import Quantise, Through
-from fedbandits.deploy.flower.book import Book
-from fedbandits.deploy.flower.expelling import is_left, retracts
+from fedbandits.deploy.flower.book.book import Book
+from fedbandits.deploy.flower.conversation.expelling import is_left, retracts
 
 LINEAR = fb.environments.Linear(clients=3, dim=3, arms=5)
 LIAR = 2
@@ -222,9 +222,9 @@ def test_neither_the_identity_nor_the_key_is_let_in(tmp_path):
 
 def test_over_flower_its_node_is_refused_and_the_others_go_on(tmp_path):
     grid = pytest.importorskip("flower_grids", reason="needs the extra fedbandits[deploy]")
-    from fedbandits.deploy.flower.coordinator import Coordinator
-    from fedbandits.deploy.flower.desk import fingerprint
-    from fedbandits.deploy.flower.grid import FlowerPost
+    from fedbandits.deploy.flower.conversation.coordinator import Coordinator
+    from fedbandits.deploy.flower.conversation.desk import fingerprint
+    from fedbandits.deploy.flower.conversation.grid import FlowerPost
 
     federation = Noted(tmp_path, talkative("dislinucb"), LINEAR, 30)
     nodes = {who: grid.at_desk(desk) for who, desk in federation.post.desks.items()}

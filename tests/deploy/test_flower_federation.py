@@ -26,10 +26,10 @@ from toy_algorithms import DelicatePoints
 import fedbandits as fb
 from fedbandits.contract.streams import seeds_of
 from fedbandits.deploy.backup import back_up
-from fedbandits.deploy.flower.carrier import Patience
-from fedbandits.deploy.flower.certificates import make_key
-from fedbandits.deploy.flower.launch import Federation
-from fedbandits.deploy.flower.sifting import drop
+from fedbandits.deploy.flower.conversation.carrier import Patience
+from fedbandits.deploy.flower.machine.certificates import make_key
+from fedbandits.deploy.flower.machine.launch import Federation
+from fedbandits.deploy.flower.operating.sifting import drop
 
 pytestmark = pytest.mark.slow
 LINEAR = fb.environments.Linear(clients=3, dim=3, arms=5)
@@ -342,7 +342,7 @@ LAUNCHER = """
 import sys, time
 from pathlib import Path
 import fedbandits as fb
-from fedbandits.deploy.flower.launch import Federation
+from fedbandits.deploy.flower.machine.launch import Federation
 from fedbandits.deploy.settings import Settings
 settings = Settings(algorithm=fb.algorithms.DisLinUCB(), dim=2, agents=1)
 with Federation(Path(sys.argv[1]), settings):
@@ -361,7 +361,7 @@ def test_nothing_is_left_behind_by_a_launcher_that_was_killed(tmp_path):
 
 
 def test_the_demonstration(tmp_path):
-    from fedbandits.deploy.flower.demo import run_demo
+    from fedbandits.deploy.flower.machine.demo import run_demo
 
     result = run_demo(agents=2, steps=60, pace=5.0, directory=tmp_path)
     assert result.decisions == 120

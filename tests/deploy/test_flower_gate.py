@@ -16,9 +16,9 @@ import pytest
 
 pytest.importorskip("flwr", reason="needs the extra fedbandits[deploy]")
 
-from fedbandits.deploy.flower.certificates import make_certificates
 from fedbandits.deploy.flower.gate import HEADERS, PATHS, Gate, Sizes
-from fedbandits.deploy.flower.ports import free_ports
+from fedbandits.deploy.flower.machine.certificates import make_certificates
+from fedbandits.deploy.flower.machine.ports import free_ports
 
 PULL = "/v1/fleet/pull-messages"
 CONTROL = "/v1/control/start-run"

@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 import fedbandits as fb
 from fedbandits.channel import Quantise, Through
 from fedbandits.cli.app import app
-from fedbandits.deploy.flower.influence import influences, statistics_pair
+from fedbandits.deploy.flower.operating.influence import influences, statistics_pair
 from fedbandits.facts import Noise
 
 LINEAR = fb.environments.Linear(clients=4, dim=3, arms=6, noise=0.2)

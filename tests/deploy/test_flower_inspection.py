@@ -15,7 +15,7 @@ from misbehaving_node import LIES, told
 import fedbandits as fb
 from fedbandits.contract.messages import Message
 from fedbandits.contract.wire import Wire
-from fedbandits.deploy.flower.inspection import Inspector, RejectedError
+from fedbandits.deploy.flower.trust.inspection import Inspector, RejectedError
 from fedbandits.deploy.settings import Settings
 from fedbandits.facts import Link, Range
 

@@ -32,8 +32,8 @@ from flwr.supercore.interceptors import RuntimeVersionHttpInterceptor
 from flwr.supercore.runtime import RuntimeHttpClient
 
 import fedbandits as fb
-from fedbandits.deploy.flower.certificates import make_key
-from fedbandits.deploy.flower.launch import LOOPBACK, Federation
+from fedbandits.deploy.flower.machine.certificates import make_key
+from fedbandits.deploy.flower.machine.launch import LOOPBACK, Federation
 from fedbandits.deploy.settings import Settings
 
 pytestmark = pytest.mark.slow

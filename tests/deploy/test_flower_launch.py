@@ -16,8 +16,8 @@ pytest.importorskip("flwr", reason="needs the extra fedbandits[deploy]")
 from flower_worlds import open_agent, wait_for
 
 import fedbandits as fb
-from fedbandits.deploy.flower.demo import _why_nothing_was_said
-from fedbandits.deploy.flower.processes import Programs
+from fedbandits.deploy.flower.machine.demo import _why_nothing_was_said
+from fedbandits.deploy.flower.machine.processes import Programs
 from fedbandits.deploy.settings import Settings
 
 linux_alone = pytest.mark.skipif(sys.platform != "linux", reason="elsewhere programs are loaded one by one")
@@ -87,7 +87,7 @@ def test_a_program_can_be_started_again_on_its_own(programs):
 LAUNCHER = """
 import sys, time
 from pathlib import Path
-from fedbandits.deploy.flower.processes import Programs
+from fedbandits.deploy.flower.machine.processes import Programs
 where = Path(sys.argv[1])
 programs = Programs("test", {"PYTHONPATH": str(where)}, where / "logs")
 programs.start_together("family", {"a": ("polite", "I", "am", "a")})

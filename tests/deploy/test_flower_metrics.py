@@ -21,9 +21,9 @@ from typer.testing import CliRunner
 import fedbandits as fb
 from fedbandits.cli import app
 from fedbandits.deploy import Status
-from fedbandits.deploy.flower.metrics_service import create_metrics_app
+from fedbandits.deploy.flower.operating.metrics_service import create_metrics_app
+from fedbandits.deploy.flower.operating.server_metrics import PREFIX, page
 from fedbandits.deploy.flower.post import Answer
-from fedbandits.deploy.flower.server_metrics import PREFIX, page
 from fedbandits.deploy.http.access import Token
 from fedbandits.deploy.http.metrics import Meter
 

@@ -18,11 +18,11 @@ from fedbandits.cli import app
 from fedbandits.contract.algorithm import Algorithm
 from fedbandits.contract.catalogue import ConfigError
 from fedbandits.deploy import Agent, InputError
-from fedbandits.deploy.flower.book import BOOK, SETTINGS, Book
-from fedbandits.deploy.flower.coordinator import Coordinator
-from fedbandits.deploy.flower.desk import Desk, fingerprint
-from fedbandits.deploy.flower.migration import migrate_server
-from fedbandits.deploy.flower.turnstile import alone
+from fedbandits.deploy.flower.book.book import BOOK, SETTINGS, Book
+from fedbandits.deploy.flower.conversation.coordinator import Coordinator
+from fedbandits.deploy.flower.conversation.desk import Desk, fingerprint
+from fedbandits.deploy.flower.conversation.turnstile import alone
+from fedbandits.deploy.flower.operating.migration import migrate_server
 from fedbandits.deploy.migrating import Change, migrate
 from fedbandits.deploy.settings import made, stored
 

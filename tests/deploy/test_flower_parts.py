@@ -13,12 +13,12 @@ from flower_worlds import Deployed, open_agent, wait_for
 
 import fedbandits as fb
 from fedbandits.contract.catalogue import ConfigError
-from fedbandits.deploy.flower import operate
-from fedbandits.deploy.flower.book import Book, TurnRecord
-from fedbandits.deploy.flower.desk import Desk, fingerprint
+from fedbandits.deploy.flower.book.book import Book, TurnRecord
+from fedbandits.deploy.flower.conversation.desk import Desk, fingerprint
+from fedbandits.deploy.flower.machine.processes import Programs
+from fedbandits.deploy.flower.machine.traffic import drive, world_of
+from fedbandits.deploy.flower.operating import operate
 from fedbandits.deploy.flower.post import Letter
-from fedbandits.deploy.flower.processes import Programs
-from fedbandits.deploy.flower.traffic import drive, world_of
 from fedbandits.deploy.settings import Settings, stored
 
 SETTINGS = Settings(algorithm=fb.algorithms.DisLinUCB(threshold=0.5), dim=3, agents=3)
@@ -90,7 +90,9 @@ def test_agents_of_one_federation_have_one_fingerprint(tmp_path):
 
 
 def test_keys_and_certificates(tmp_path):
-    certificates = pytest.importorskip("fedbandits.deploy.flower.certificates", reason="needs fedbandits[deploy]")
+    certificates = pytest.importorskip(
+        "fedbandits.deploy.flower.machine.certificates", reason="needs fedbandits[deploy]"
+    )
     certificates.make_certificates(tmp_path, ["127.0.0.1", "localhost"])
     authority = (tmp_path / "ca.crt").read_bytes()
     certificates.make_certificates(tmp_path, ["localhost"])

@@ -25,13 +25,13 @@ from fedbandits.contract.messages import Conversation, Message
 from fedbandits.contract.streams import Streams
 from fedbandits.contract.wire import Wire
 from fedbandits.deploy import Agent
-from fedbandits.deploy.acknowledgements import Verdict
-from fedbandits.deploy.flower.book import Book
-from fedbandits.deploy.flower.coordinator import Coordinator
-from fedbandits.deploy.flower.desk import Desk
-from fedbandits.deploy.flower.inspection import Inspector
-from fedbandits.deploy.flower.past import Trust
-from fedbandits.deploy.flower.server_status import server_status
+from fedbandits.deploy.embedded.acknowledgements import Verdict
+from fedbandits.deploy.flower.book.book import Book
+from fedbandits.deploy.flower.conversation.coordinator import Coordinator
+from fedbandits.deploy.flower.conversation.desk import Desk
+from fedbandits.deploy.flower.operating.server_status import server_status
+from fedbandits.deploy.flower.trust.inspection import Inspector
+from fedbandits.deploy.flower.trust.past import Trust
 from fedbandits.deploy.settings import stored
 
 POISONED = Path(__file__).parent / "fixtures" / "poisoned"

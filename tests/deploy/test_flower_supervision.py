@@ -13,11 +13,11 @@ pytest.importorskip("flwr", reason="needs the extra fedbandits[deploy]")
 
 import httpx
 
-from fedbandits.deploy.flower import operate
-from fedbandits.deploy.flower.book import BOOK, Book
-from fedbandits.deploy.flower.runs import Run
-from fedbandits.deploy.flower.supervision import Supervisor, Watchfulness
-from fedbandits.deploy.flower.turnstile import alone
+from fedbandits.deploy.flower.book.book import BOOK, Book
+from fedbandits.deploy.flower.conversation.turnstile import alone
+from fedbandits.deploy.flower.machine.runs import Run
+from fedbandits.deploy.flower.operating import operate
+from fedbandits.deploy.flower.operating.supervision import Supervisor, Watchfulness
 
 HOW = Watchfulness(look=1.0, first=2.0, longest=16.0, settled=10.0, silence=20.0)
 

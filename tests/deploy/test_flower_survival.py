@@ -17,8 +17,8 @@ from flower_worlds import live, settings_of, wait_for
 from node_with_a_wrong_clock import ahead_file
 
 import fedbandits as fb
-from fedbandits.deploy.flower.carrier import Patience
-from fedbandits.deploy.flower.launch import Federation
+from fedbandits.deploy.flower.conversation.carrier import Patience
+from fedbandits.deploy.flower.machine.launch import Federation
 
 pytestmark = pytest.mark.slow
 LINEAR = fb.environments.Linear(clients=2, dim=3, arms=5)

@@ -17,13 +17,13 @@ from flwr.app import ConfigRecord, Message, RecordDict
 
 import fedbandits as fb
 from fedbandits.cli import app
-from fedbandits.deploy.flower import rejections
-from fedbandits.deploy.flower.book import Book
-from fedbandits.deploy.flower.desk import Desk, fingerprint
-from fedbandits.deploy.flower.grid import FlowerPost
+from fedbandits.deploy.flower.book import rejections
+from fedbandits.deploy.flower.book.book import Book
+from fedbandits.deploy.flower.conversation.desk import Desk, fingerprint
+from fedbandits.deploy.flower.conversation.grid import FlowerPost
+from fedbandits.deploy.flower.conversation.server_log import log_to
 from fedbandits.deploy.flower.messages import RECORD
 from fedbandits.deploy.flower.post import Answer, Letter
-from fedbandits.deploy.flower.server_log import log_to
 
 FORGED = "no\n2026-11-16 12:00:00,000 INFO conversation all-is-well: 3 callers\x1b[2J\x1b[31m\u202e" + "x" * 5000
 LETTER = Letter("c", 0, b"content")

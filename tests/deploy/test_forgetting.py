@@ -8,7 +8,7 @@ from flower_worlds import Deployed
 
 import fedbandits as fb
 from fedbandits.deploy import Agent, InputError, UnknownDecisionError
-from fedbandits.deploy.flower.desk import Desk
+from fedbandits.deploy.flower.conversation.desk import Desk
 
 LINEAR = fb.environments.Linear(clients=3, dim=3, arms=5)
 FAR = 4e9

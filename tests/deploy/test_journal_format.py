@@ -20,9 +20,9 @@ import pytest
 
 import fedbandits as fb
 from fedbandits.deploy import Agent, CorruptError, SettingsError, StorageError
-from fedbandits.deploy.digests import digest
-from fedbandits.deploy.journal_format import AGENT
-from fedbandits.deploy.schema import Schema, statements
+from fedbandits.deploy.storage.digests import digest
+from fedbandits.deploy.storage.journal_format import AGENT
+from fedbandits.deploy.storage.schema import Schema, statements
 
 FIXTURES = Path(__file__).parent / "fixtures"
 FORMER = FIXTURES / "format-2"

@@ -101,7 +101,7 @@ def test_a_feature_that_estimates_rest_on_cannot_be_dropped(name):
 
 def test_what_was_drawn_for_the_features_cannot_grow():
     from fedbandits.contract.state import Stateful
-    from fedbandits.deploy.reshaping import with_feature
+    from fedbandits.deploy.embedded.reshaping import with_feature
 
     class Drawn(Stateful):
         keeps = ("directions",)

@@ -140,7 +140,7 @@ def test_explore_is_a_probability(opened, explore):
 
 
 def test_agents_of_a_federation_may_explore_differently():
-    from fedbandits.deploy.flower.desk import fingerprint
+    from fedbandits.deploy.flower.conversation.desk import fingerprint
     from fedbandits.deploy.settings import made
 
     plain = {"algorithm": LINUCB, "dim": 3}

@@ -29,9 +29,9 @@ from fedbandits.contract.messages import Message
 from fedbandits.contract.state import from_bytes
 from fedbandits.contract.streams import Streams, seeds_of
 from fedbandits.deploy import Agent, CorruptError, LetterError, SettingsError, back_up
-from fedbandits.deploy.flower.desk import Desk, fingerprint
+from fedbandits.deploy.embedded.secret import OwnSecret, fresh_nonce
+from fedbandits.deploy.flower.conversation.desk import Desk, fingerprint
 from fedbandits.deploy.flower.post import Letter
-from fedbandits.deploy.secret import OwnSecret, fresh_nonce
 from fedbandits.deploy.settings import Settings
 from fedbandits.facts import Range
 

@@ -16,7 +16,7 @@ from fedbandits.contract.facts import FACTS
 from fedbandits.contract.streams import Streams, seeds_of
 from fedbandits.deploy import Agent, SettingsError
 from fedbandits.deploy.algorithm_description import algorithm_from_plain, algorithm_to_plain
-from fedbandits.deploy.flower.desk import fingerprint
+from fedbandits.deploy.flower.conversation.desk import fingerprint
 from fedbandits.deploy.settings import Settings, made, stored
 from fedbandits.facts import Contamination, Link, Moment, Noise, Norms, Place, Range, Shared
 

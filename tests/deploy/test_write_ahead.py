@@ -18,9 +18,10 @@ import numpy as np
 import pytest
 
 import fedbandits as fb
-from fedbandits.deploy import Agent, DiskFullError, ExpiredError, LockedError, StorageError, back_up, write_ahead
-from fedbandits.deploy.journal_format import AGENT
-from fedbandits.deploy.log_check import log_of
+from fedbandits.deploy import Agent, DiskFullError, ExpiredError, LockedError, StorageError, back_up
+from fedbandits.deploy.storage import write_ahead
+from fedbandits.deploy.storage.journal_format import AGENT
+from fedbandits.deploy.storage.log_check import log_of
 
 FORMER = Path(__file__).parent / "fixtures" / "format-2"
 YEAR = 3.2e7

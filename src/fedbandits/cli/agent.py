@@ -100,7 +100,7 @@ def serve(
 def status(db: AgentFile, as_json: AsJson = False) -> None:
     """Show how an agent is getting on."""
     from fedbandits.cli.console import print_facts
-    from fedbandits.deploy.agent import Agent
+    from fedbandits.deploy.embedded.agent import Agent
 
     with _complaining(), Agent.open(db, warm=False) as opened:
         settings, found = opened.settings, dataclasses.asdict(opened.status())
@@ -155,7 +155,7 @@ def forget(
     """Remove the raw observations of all decisions taken before a time, or about a person; what was learned from them
     stays.
     """
-    from fedbandits.deploy.agent import Agent
+    from fedbandits.deploy.embedded.agent import Agent
 
     with _complaining(), Agent.open(db, warm=False) as opened:
         limit = None if before is None else before.replace(tzinfo=UTC)

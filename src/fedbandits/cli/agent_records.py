@@ -25,8 +25,8 @@ def log(
 
     This is what evaluation needs: rewards divided by propensities estimate what another rule would have earned.
     """
-    from fedbandits.deploy.agent import Agent
-    from fedbandits.deploy.logged import COLUMNS
+    from fedbandits.deploy.embedded.agent import Agent
+    from fedbandits.deploy.embedded.logged import COLUMNS
 
     if as_csv and as_json:
         raise typer.BadParameter("--csv and --json exclude each other")
@@ -51,7 +51,7 @@ def import_(
 ) -> None:
     """Let an agent learn from decisions that were taken before there was one. All lines are taken in, or none."""
     from fedbandits.contract.catalogue import ConfigError
-    from fedbandits.deploy.agent import Agent
+    from fedbandits.deploy.embedded.agent import Agent
 
     try:
         content = file.read_bytes()
@@ -67,7 +67,7 @@ def retire(
     drop: Annotated[bool, typer.Option("--drop", help="Drop what was learned of it: its place is free then.")] = False,
 ) -> None:
     """Let an arm that is known by its name alone be shown no more."""
-    from fedbandits.deploy.agent import Agent
+    from fedbandits.deploy.embedded.agent import Agent
 
     with Agent.open(db, warm=False) as opened:
         opened.retire(name, drop=drop)

@@ -46,7 +46,7 @@ def demo(
     from fedbandits.contract.extras import require
 
     require("deploy", "flwr", "cryptography")
-    from fedbandits.deploy.flower.demo import run_demo
+    from fedbandits.deploy.flower.machine.demo import run_demo
 
     result = run_demo(agents=agents, steps=steps, pace=pace, seed=seed, directory=out, console=Console(quiet=as_json))
     if as_json:
@@ -126,6 +126,6 @@ def _operate() -> ModuleType:
     from fedbandits.contract.extras import require
 
     require("deploy", "flwr", "cryptography")
-    from fedbandits.deploy.flower import operate
+    from fedbandits.deploy.flower.operating import operate
 
     return operate

@@ -34,7 +34,7 @@ def migrate(
     from fedbandits.contract.extras import require
 
     require("deploy", "flwr", "cryptography")
-    from fedbandits.deploy.flower.migration import migrate_server
+    from fedbandits.deploy.flower.operating.migration import migrate_server
     from fedbandits.deploy.migrating import Change
 
     change = Change(None if names is None else tuple(names.split(",")), add, drop)

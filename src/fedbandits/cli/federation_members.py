@@ -67,6 +67,6 @@ def _membership() -> ModuleType:
     from fedbandits.contract.extras import require
 
     require("deploy", "flwr", "cryptography")
-    from fedbandits.deploy.flower import membership
+    from fedbandits.deploy.flower.operating import membership
 
     return membership

@@ -92,6 +92,6 @@ def _sifting() -> ModuleType:
     from fedbandits.contract.extras import require
 
     require("deploy", "flwr", "cryptography")
-    from fedbandits.deploy.flower import sifting
+    from fedbandits.deploy.flower.operating import sifting
 
     return sifting

@@ -44,11 +44,11 @@ def serve(
     from fedbandits.contract.extras import require
 
     require("deploy", "flwr", "cryptography")
-    from fedbandits.deploy.flower.book import SETTINGS
-    from fedbandits.deploy.flower.carrier import Patience
-    from fedbandits.deploy.flower.past import Trust
-    from fedbandits.deploy.flower.runs import Runs, run_config
-    from fedbandits.deploy.flower.supervision import Supervisor, until_signalled
+    from fedbandits.deploy.flower.book.book import SETTINGS
+    from fedbandits.deploy.flower.conversation.carrier import Patience
+    from fedbandits.deploy.flower.machine.runs import Runs, run_config
+    from fedbandits.deploy.flower.operating.supervision import Supervisor, until_signalled
+    from fedbandits.deploy.flower.trust.past import Trust
 
     if not (directory / SETTINGS).is_file():
         raise ConfigError(f"{directory} holds no {SETTINGS}; write it with: fedbandits federation describe agent.db")
@@ -83,7 +83,7 @@ def metrics(
     from fedbandits.contract.extras import require
 
     require("deploy", "starlette", "uvicorn", "prometheus_client")
-    from fedbandits.deploy.flower.metrics_service import serve_metrics
+    from fedbandits.deploy.flower.operating.metrics_service import serve_metrics
     from fedbandits.deploy.http.access import find_token, resolve
     from fedbandits.deploy.http.listening import listen
 

@@ -6,11 +6,13 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from fedbandits.deploy.acknowledgements import Verdict
-    from fedbandits.deploy.agent import Agent
     from fedbandits.deploy.backup import back_up
     from fedbandits.deploy.check import Report, check_file
-    from fedbandits.deploy.decision import Decision
+    from fedbandits.deploy.embedded.acknowledgements import Verdict
+    from fedbandits.deploy.embedded.agent import Agent
+    from fedbandits.deploy.embedded.decision import Decision
+    from fedbandits.deploy.embedded.logged import Logged
+    from fedbandits.deploy.embedded.status import Status
     from fedbandits.deploy.errors import (
         AgentError,
         CannotForgetError,
@@ -27,8 +29,6 @@ if TYPE_CHECKING:
         StorageError,
         UnknownDecisionError,
     )
-    from fedbandits.deploy.logged import Logged
-    from fedbandits.deploy.status import Status
 
 __all__ = [
     "Agent",
@@ -56,14 +56,14 @@ __all__ = [
 ]
 
 _HOMES = {
-    "Agent": "agent",
-    "Decision": "decision",
-    "Logged": "logged",
-    "Status": "status",
+    "Agent": "embedded.agent",
+    "Decision": "embedded.decision",
+    "Logged": "embedded.logged",
+    "Status": "embedded.status",
     "Report": "check",
     "back_up": "backup",
     "check_file": "check",
-    "Verdict": "acknowledgements",
+    "Verdict": "embedded.acknowledgements",
 }
 """Where names live that are no errors: they are imported when first asked for, so that programs which have no agent (a
 federation's gate) start without all algorithms."""

@@ -9,8 +9,8 @@ from pathlib import Path
 
 from fedbandits.deploy.check import check_file
 from fedbandits.deploy.errors import CorruptError, StorageError, storage_error, translated
-from fedbandits.deploy.files import claim
-from fedbandits.deploy.log_check import log_damage
+from fedbandits.deploy.storage.files import claim
+from fedbandits.deploy.storage.log_check import log_damage
 
 
 def back_up(source: str | os.PathLike[str], target: str | os.PathLike[str], *, salvage: bool = False) -> None:

@@ -24,15 +24,15 @@ from typing import Any
 
 from fedbandits.contract.catalogue import ConfigError
 from fedbandits.contract.state import from_bytes
-from fedbandits.deploy.digests import digest, sha, snapshot_digest
+from fedbandits.deploy.embedded.replica import Replica
 from fedbandits.deploy.errors import AgentError, DatabaseErrors, StorageError
-from fedbandits.deploy.flower.book_tables import SCHEMA as BOOK
-from fedbandits.deploy.history import LETTER, History
-from fedbandits.deploy.journal_format import AGENT
-from fedbandits.deploy.log_check import log_damage
-from fedbandits.deploy.replica import Replica
-from fedbandits.deploy.schema import Schema
+from fedbandits.deploy.flower.book.book_tables import SCHEMA as BOOK
 from fedbandits.deploy.settings import stored
+from fedbandits.deploy.storage.digests import digest, sha, snapshot_digest
+from fedbandits.deploy.storage.history import LETTER, History
+from fedbandits.deploy.storage.journal_format import AGENT
+from fedbandits.deploy.storage.log_check import log_damage
+from fedbandits.deploy.storage.schema import Schema
 
 _ROWS = {
     "decisions": "entry, at, tag, pick, arm, features, who, score, propensity, explored, digest",

@@ -21,16 +21,16 @@ from fedbandits.contract.catalogue import ConfigError
 from fedbandits.contract.errors import hint
 from fedbandits.contract.population import Population
 from fedbandits.contract.state import Stateful, from_bytes, to_bytes
-from fedbandits.deploy.agent import Agent
 from fedbandits.deploy.backup import back_up
-from fedbandits.deploy.digests import digest
-from fedbandits.deploy.entries import Snapshot
+from fedbandits.deploy.embedded.agent import Agent
+from fedbandits.deploy.embedded.inputs import FLOATS
+from fedbandits.deploy.embedded.population import ALONE, population_with_secret
+from fedbandits.deploy.embedded.reshaping import with_feature, without_feature
 from fedbandits.deploy.errors import InputError, SettingsError, StorageError, translated
-from fedbandits.deploy.inputs import FLOATS
-from fedbandits.deploy.journal import Journal
-from fedbandits.deploy.population import ALONE, population_with_secret
-from fedbandits.deploy.reshaping import with_feature, without_feature
 from fedbandits.deploy.settings import Settings
+from fedbandits.deploy.storage.digests import digest
+from fedbandits.deploy.storage.entries import Snapshot
+from fedbandits.deploy.storage.journal import Journal
 
 _TRIED = 16
 """Arms on which the new agent is compared with the old one."""

@@ -10,8 +10,8 @@ from functools import cache
 from flwr.app import Context, Message
 from flwr.clientapp import ClientApp
 
-from fedbandits.deploy.agent import Agent
-from fedbandits.deploy.flower.desk import Desk
+from fedbandits.deploy.embedded.agent import Agent
+from fedbandits.deploy.flower.conversation.desk import Desk
 from fedbandits.deploy.flower.messages import answering, clock_told, presenting, read_letter
 
 app = ClientApp()

@@ -10,7 +10,7 @@ from dataclasses import astuple
 
 from flwr.app import ConfigRecord, Message, RecordDict
 
-from fedbandits.deploy.acknowledgements import Verdict
+from fedbandits.deploy.embedded.acknowledgements import Verdict
 from fedbandits.deploy.flower.post import Answer, Letter, Presence
 from fedbandits.deploy.text import shown
 

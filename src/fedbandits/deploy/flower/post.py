@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from fedbandits.deploy.acknowledgements import Verdict
+from fedbandits.deploy.embedded.acknowledgements import Verdict
 
 
 class StoppedError(Exception):

@@ -22,16 +22,16 @@ from flwr.supercore.run import RunNotRunningException
 
 from fedbandits.contract.catalogue import ConfigError
 from fedbandits.deploy.errors import StorageError, translated
-from fedbandits.deploy.flower.book import BOOK, LOG, SETTINGS, Book
-from fedbandits.deploy.flower.carrier import Patience
-from fedbandits.deploy.flower.coordinator import Coordinator
-from fedbandits.deploy.flower.desk import fingerprint
-from fedbandits.deploy.flower.endurance import Endurance
-from fedbandits.deploy.flower.grid import FlowerPost
-from fedbandits.deploy.flower.past import Trust
-from fedbandits.deploy.flower.server_log import log_to
+from fedbandits.deploy.flower.book.book import BOOK, LOG, SETTINGS, Book
+from fedbandits.deploy.flower.conversation.carrier import Patience
+from fedbandits.deploy.flower.conversation.coordinator import Coordinator
+from fedbandits.deploy.flower.conversation.desk import fingerprint
+from fedbandits.deploy.flower.conversation.endurance import Endurance
+from fedbandits.deploy.flower.conversation.grid import FlowerPost
+from fedbandits.deploy.flower.conversation.server_log import log_to
+from fedbandits.deploy.flower.conversation.turnstile import alone
 from fedbandits.deploy.flower.timing import hasten_objects
-from fedbandits.deploy.flower.turnstile import alone
+from fedbandits.deploy.flower.trust.past import Trust
 from fedbandits.deploy.settings import stored
 
 log = logging.getLogger(__name__)

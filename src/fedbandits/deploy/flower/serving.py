@@ -8,8 +8,8 @@ from fedbandits.contract.arrays import State
 from fedbandits.contract.catalogue import ConfigError
 from fedbandits.contract.server import Server
 from fedbandits.contract.streams import Secret, Streams
-from fedbandits.deploy.parts import names_within
-from fedbandits.deploy.secret import OwnSecret, UndeclaredSecret
+from fedbandits.deploy.embedded.parts import names_within
+from fedbandits.deploy.embedded.secret import OwnSecret, UndeclaredSecret
 from fedbandits.deploy.settings import Settings
 
 _SERVER, _STREAMS = "server", "streams"

@@ -21,7 +21,7 @@ from flwr.supercore.protobuf.client import ProtobufCall, ProtobufRequestContext
 from flwr.supernode import fleet_http_connection, start_client_internal
 from flwr.supernode.node_auth_http_interceptor import NodeAuthHttpInterceptor
 
-from fedbandits.deploy.flower.clocks import in_words, offset
+from fedbandits.deploy.flower.book.clocks import in_words, offset
 
 log = logging.getLogger(__name__)
 WRONG_CLOCK = "the clock of this machine"

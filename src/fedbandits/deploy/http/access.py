@@ -13,7 +13,7 @@ from hashlib import sha256
 from pathlib import Path
 
 from fedbandits.contract.errors import ConfigError
-from fedbandits.deploy.files import open_to_everybody
+from fedbandits.deploy.storage.files import open_to_everybody
 
 TOKEN_VARIABLE = "FEDBANDITS_AGENT_TOKEN"
 _SHORTEST = 20

@@ -18,7 +18,7 @@ from starlette.exceptions import HTTPException
 from starlette.responses import HTMLResponse
 
 import fedbandits
-from fedbandits.deploy.agent import Agent
+from fedbandits.deploy.embedded.agent import Agent
 from fedbandits.deploy.errors import AgentError
 from fedbandits.deploy.http import choices, models
 from fedbandits.deploy.http.access import Token

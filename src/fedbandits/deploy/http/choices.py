@@ -11,7 +11,7 @@ from fedbandits.deploy.http.refusals import RefusedError
 from fedbandits.deploy.http.values import Name, Number, Sent, check_numbers
 
 if TYPE_CHECKING:
-    from fedbandits.deploy.decision import Decision
+    from fedbandits.deploy.embedded.decision import Decision
     from fedbandits.deploy.http.configuration import Limits
     from fedbandits.deploy.settings import Settings
 

@@ -16,8 +16,8 @@ from pydantic.dataclasses import dataclass
 from fedbandits.contract.algorithm import Algorithm
 from fedbandits.contract.catalogue import ConfigError, explain, hint
 from fedbandits.contract.facts import Fact
-from fedbandits.deploy.agent import Agent
 from fedbandits.deploy.algorithm_description import algorithm_from_plain
+from fedbandits.deploy.embedded.agent import Agent
 from fedbandits.deploy.former_settings import in_toml
 from fedbandits.deploy.known_facts import read_facts
 from fedbandits.deploy.settings import Settings

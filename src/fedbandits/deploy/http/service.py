@@ -12,7 +12,7 @@ from fedbandits.deploy.http.listening import listen, run
 from fedbandits.deploy.http.refusals import log
 
 if TYPE_CHECKING:
-    from fedbandits.deploy.agent import Agent
+    from fedbandits.deploy.embedded.agent import Agent
     from fedbandits.deploy.http.access import Token
     from fedbandits.deploy.http.configuration import Limits
 

@@ -13,10 +13,10 @@ from dataclasses import replace
 import numpy as np
 
 from fedbandits.contract.messages import Message
-from fedbandits.deploy.flower.contributions import Contribution
-from fedbandits.deploy.flower.inspection import Inspector, RejectedError
-from fedbandits.deploy.flower.meaning import Meaning
-from fedbandits.deploy.flower.past import Past
+from fedbandits.deploy.flower.book.contributions import Contribution
+from fedbandits.deploy.flower.trust.inspection import Inspector, RejectedError
+from fedbandits.deploy.flower.trust.meaning import Meaning
+from fedbandits.deploy.flower.trust.past import Past
 from fedbandits.testing.breach import Breach, require
 from fedbandits.testing.subject import Subject
 

@@ -7,7 +7,7 @@ import numpy as np
 from fedbandits.contract.arrays import FloatArray, IntArray, State
 from fedbandits.contract.population import Population
 from fedbandits.contract.streams import Streams
-from fedbandits.deploy.parts import names_within
+from fedbandits.deploy.embedded.parts import names_within
 from fedbandits.testing.breach import difference, require
 from fedbandits.testing.subject import Subject
 

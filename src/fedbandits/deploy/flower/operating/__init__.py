@@ -1,0 +1,1 @@
+"""What operators see and do: status, metrics, members, quarantine, supervision."""

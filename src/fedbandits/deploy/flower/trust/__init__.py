@@ -1,0 +1,1 @@
+"""What may be believed of what nodes send, and what happens where that was too much."""
