@@ -9,6 +9,8 @@ import sys
 import time
 from pathlib import Path
 
+import pytest
+
 EXPERIMENT = """
 title = "Long enough to be stopped"
 source = "none"
@@ -28,6 +30,7 @@ def command(directory: Path) -> list[str]:
     return [sys.executable, "-m", "fedbandits", "run", str(directory / "long.toml"), "--jobs", "1", "--json"]
 
 
+@pytest.mark.slow
 def test_an_interrupted_run_keeps_and_resumes(tmp_path: Path) -> None:
     (tmp_path / "long.toml").write_text(EXPERIMENT)
     runs = tmp_path / "results" / "long" / "runs"

@@ -34,7 +34,9 @@ def test_numbers_may_come_as_text():
 def test_an_unknown_name_gets_a_suggestion():
     with pytest.raises(ConfigError, match=r"unknown algorithm 'dislinusb'; did you mean 'dislinucb'\?"):
         algorithm("dislinusb")
-    with pytest.raises(ConfigError, match=r"unknown environment 'xyz'; known are: .*linear, linear-fixed, linear-shared"):
+    with pytest.raises(
+        ConfigError, match=r"unknown environment 'xyz'; known are: .*linear, linear-fixed, linear-shared"
+    ):
         environment("xyz")
 
 

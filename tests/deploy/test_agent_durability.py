@@ -303,6 +303,7 @@ def test_killed_at_random_points_nothing_is_lost_or_counted_twice(tmp_path):
     survives(tmp_path / "agent.db", kills=50)
 
 
+@pytest.mark.slow
 def test_killed_while_waiting_for_the_disk(tmp_path):
     survives(tmp_path / "agent.db", kills=20, durable=True, seed=1)
 

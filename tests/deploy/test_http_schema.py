@@ -24,6 +24,7 @@ def fuzz(service: Service, directory: Path, examples: int) -> subprocess.Complet
     return subprocess.run(command, cwd=directory, capture_output=True, text=True, check=False)
 
 
+@pytest.mark.slow
 def test_every_check_of_schemathesis_holds(tmp_path: Path) -> None:
     with Service(tmp_path, CONFIGURATION + "durable = false\n") as service:
         done = fuzz(service, tmp_path, examples=10)

@@ -208,6 +208,7 @@ def test_answers_do_not_wait_for_acknowledgements() -> None:
 # stopping
 
 
+@pytest.mark.slow
 def test_requests_in_work_are_finished_before_it_stops(tmp_path: Path) -> None:
     with Service(tmp_path) as service:
         client = service.client()
@@ -231,7 +232,8 @@ def test_requests_in_work_are_finished_before_it_stops(tmp_path: Path) -> None:
         assert agent.status().rewards == 1
 
 
-@pytest.mark.parametrize("lives", [1, pytest.param(5, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("lives", [1, 5])
 def test_kill_9_loses_nothing_that_was_acknowledged(tmp_path: Path, lives: int) -> None:
     decided: queue.SimpleQueue[str] = queue.SimpleQueue()
     rewarded: queue.SimpleQueue[str] = queue.SimpleQueue()

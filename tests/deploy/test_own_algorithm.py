@@ -109,6 +109,7 @@ def test_an_agent_that_a_program_made_is_opened_by_the_command_line(where):
     )
 
 
+@pytest.mark.slow
 def test_where_the_module_is_not_found_the_command_says_what_is_missing(where):
     made(where)
     (where / "elsewhere").mkdir()
@@ -124,6 +125,7 @@ def test_where_the_module_is_not_found_the_command_says_what_is_missing(where):
     )
 
 
+@pytest.mark.slow
 def test_an_agent_of_agent_toml_is_served(where):
     pytest.importorskip("fastapi", reason="needs the extra 'deploy'")
     pytest.importorskip("prometheus_client", reason="needs the extra 'deploy'")
@@ -162,6 +164,7 @@ def test_an_agent_of_agent_toml_is_served(where):
     assert json.loads(found.stdout)["decisions"] == 4
 
 
+@pytest.mark.slow
 def test_mistakes_in_agent_toml_are_named(where):
     for wrong, words in (
         ("my_module:InTurn", "InTurn lacks about and agents and server"),

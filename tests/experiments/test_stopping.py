@@ -110,6 +110,7 @@ def test_interrupted_work_resumes_where_it_stopped(running, experiment, tmp_path
     assert len(results.final()) == len(kept) + 1
 
 
+@pytest.mark.slow
 def test_workers_do_not_outlive_a_parent_that_was_killed(running):
     assert len(alive_in_group(running.pid)) >= 3  # with two workers
     running.kill()

@@ -368,6 +368,7 @@ print(hits, inverse.tobytes().hex(), theta.tobytes().hex())
 """
 
 
+@pytest.mark.slow
 def test_a_second_process_loads_the_compiled_code(tmp_path: Path) -> None:
     source = str(Path(next(iter(fedbandits.__path__))).parent)
     environment = os.environ | {"NUMBA_CACHE_DIR": str(tmp_path), "PYTHONPATH": source}

@@ -79,7 +79,7 @@ def test_a_script_runs_its_own_classes_in_several_processes_and_itself_once(tmp_
 @pytest.mark.parametrize(
     "words",
     [
-        pytest.param(("-",), id="piped"),
+        pytest.param(("-",), id="piped", marks=pytest.mark.slow),
         pytest.param(("-c", "import sys; exec(sys.stdin.read())"), id="executed", marks=pytest.mark.slow),
     ],
 )

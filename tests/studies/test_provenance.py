@@ -55,6 +55,7 @@ def compared(project: Path) -> tuple[str, dict[str, int]]:
     return done.stdout.strip(), written
 
 
+@pytest.mark.slow
 def test_an_algorithm_that_was_edited_is_run_again_and_nothing_else(project):
     said, first = compared(project)
     assert (said, len(first)) == ("", 4)

@@ -69,7 +69,7 @@ def certificates(
 def gate(
     certificates: Annotated[Path, typer.Argument(help="Where `certificates` has written them.")],
     host: Annotated[str, typer.Option(help="Where nodes reach it.")] = "0.0.0.0",
-    port: Annotated[int, typer.Option(help="The port that nodes are given.", min=1, max=65535)] = 9092,
+    port: Annotated[int, typer.Option(help="Given to nodes.", min=1, max=65535)] = 9092,
     superlink: Annotated[str, typer.Option(help="Where the SuperLink listens, which only operators reach.")] = (
         "127.0.0.1:9093"
     ),

@@ -140,6 +140,7 @@ def test_the_farther_messages_travel_the_better():
     assert below(found[3], found[2])
 
 
+@pytest.mark.slow
 def test_a_trimmed_mean_withstands_heavy_tails():
     env = fb.environments.StableArms(clients=30, arms=4, alpha=1.5, best=1.0, rest=0.0)
     network = fb.network.ErdosRenyi(p=0.3, ttl=2)

@@ -37,6 +37,7 @@ def assert_below(smaller, larger):
     assert gap.mean() > 5 * gap.std(ddof=1) / np.sqrt(len(gap))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["n-ucb-glm", "n-ons-glm"])
 def test_learning_together_at_least_halves_the_regret(traces, name):
     assert_below(2 * regrets(traces, "fedglb-ucb"), regrets(traces, name))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
 import fedbandits as fb
 from fedbandits.algorithms import (
@@ -46,6 +47,7 @@ def test_a_shared_parameter_rewards_sharing():
     assert_below(thompson, chance)
 
 
+@pytest.mark.slow
 def test_asynchronous_sharing_pays_when_one_agent_is_awake_at_a_time():
     env = fb.environments.Linear(clients=8, dim=6, arms=8, schedule="random")
     alone = regrets(IndependentLinUCB(), env, 1600)
