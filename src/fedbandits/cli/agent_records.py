@@ -10,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-from fedbandits.cli.options import AgentFile
+from fedbandits.cli.options import AddFeature, AgentFile, DropFeature, NameFeatures
 
 
 def log(
@@ -75,16 +75,9 @@ def retire(
 
 def migrate(
     db: Annotated[Path, typer.Argument(metavar="DB", help="The agent's file; stop whoever uses it.")],
-    add: Annotated[
-        str | None, typer.Option("--add-feature", help="A new feature, the last of all.", show_default=False)
-    ] = None,
-    drop: Annotated[
-        str | None, typer.Option("--drop-feature", help="A feature to be without.", show_default=False)
-    ] = None,
-    names: Annotated[
-        str | None,
-        typer.Option("--name-features", help="Names for features that have none: a,b,c.", show_default=False),
-    ] = None,
+    add: AddFeature = None,
+    drop: DropFeature = None,
+    names: NameFeatures = None,
     copy: Annotated[
         Path | None,
         typer.Option("--copy", help="Where the file is kept as it was; DB.before if not given.", show_default=False),

@@ -7,6 +7,8 @@ from typing import Annotated
 
 import typer
 
+from fedbandits.cli.options import AddFeature, DropFeature, NameFeatures
+
 
 def add_to(group: typer.Typer) -> None:
     """Add the command to a group."""
@@ -15,16 +17,9 @@ def add_to(group: typer.Typer) -> None:
 
 def migrate(
     directory: Annotated[Path, typer.Argument(help="Where federation.json and server.db are; stop the server.")],
-    add: Annotated[
-        str | None, typer.Option("--add-feature", help="A new feature, the last of all.", show_default=False)
-    ] = None,
-    drop: Annotated[
-        str | None, typer.Option("--drop-feature", help="A feature to be without.", show_default=False)
-    ] = None,
-    names: Annotated[
-        str | None,
-        typer.Option("--name-features", help="Names for features that have none: a,b,c.", show_default=False),
-    ] = None,
+    add: AddFeature = None,
+    drop: DropFeature = None,
+    names: NameFeatures = None,
 ) -> None:
     """Change the features that the server's agents have, after they have changed them: `fedbandits agent migrate`.
 

@@ -15,6 +15,13 @@ Jobs = Annotated[
 Engine = Annotated[str, typer.Option("--engine", help="Where they run: local, or ray (extra 'ray').")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, for programs, instead of tables.")]
 AgentFile = Annotated[Path, typer.Argument(metavar="DB", help="The agent's file, which may be in use.")]
+AddFeature = Annotated[
+    str | None, typer.Option("--add-feature", help="A new feature, the last of all.", show_default=False)
+]
+DropFeature = Annotated[str | None, typer.Option("--drop-feature", help="A feature to be without.", show_default=False)]
+NameFeatures = Annotated[
+    str | None, typer.Option("--name-features", help="Names for features that have none: a,b,c.", show_default=False)
+]
 OutDirectory = Annotated[
     Path | None,
     typer.Option("--out", "-o", help="Keep results and report here; resumes what is there.", show_default=False),

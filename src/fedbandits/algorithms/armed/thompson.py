@@ -6,6 +6,7 @@ each arm: an agent draws the same in a population of thousands and alone.
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from functools import partial
 from typing import Annotated, ClassVar
 
@@ -90,8 +91,8 @@ class ThompsonGaussian:
         """Nobody to talk to."""
 
 
-class BetaAgents(TallyingAgents):
-    """Agents that draw from Beta posteriors; `sums` counts wins."""
+class SamplingAgents(TallyingAgents):
+    """Agents that take the arm of which they have drawn the highest value."""
 
     keeps: ClassVar[tuple[str, ...]] = (*TallyingAgents.keeps, "rng")
 
@@ -104,6 +105,15 @@ class BetaAgents(TallyingAgents):
 
     def _pick_among(self, who: IntArray, shown: BoolArray) -> IntArray:
         return best_shown(self._draw(who), shown)
+
+    @abstractmethod
+    def _draw(self, who: IntArray) -> FloatArray:
+        """(w, K) a draw from the posterior of each arm."""
+        raise NotImplementedError
+
+
+class BetaAgents(SamplingAgents):
+    """Agents that draw from Beta posteriors; `sums` counts wins."""
 
     def _chances(self, who: IntArray, shown: BoolArray) -> FloatArray | None:
         found = np.zeros(shown.shape)
@@ -127,21 +137,12 @@ class BetaAgents(TallyingAgents):
         return (self.rng.uniform(who) < rewards).astype(np.float64)
 
 
-class GaussianAgents(TallyingAgents):
+class GaussianAgents(SamplingAgents):
     """Agents that draw from Gaussian posteriors."""
 
-    keeps: ClassVar[tuple[str, ...]] = (*TallyingAgents.keeps, "rng")
-
     def __init__(self, noise: float, problem: Problem, n: int, rng: Streams) -> None:
-        super().__init__(problem, n)
+        super().__init__(problem, n, rng)
         self._noise = noise
-        self.rng = rng
-
-    def _pick(self, who: IntArray) -> IntArray:
-        return np.asarray(self._draw(who).argmax(axis=1))
-
-    def _pick_among(self, who: IntArray, shown: BoolArray) -> IntArray:
-        return best_shown(self._draw(who), shown)
 
     def _chances(self, who: IntArray, shown: BoolArray) -> FloatArray | None:
         found = np.zeros(shown.shape)
