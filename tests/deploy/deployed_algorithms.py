@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from fedbandits.algorithms import ALGORITHMS
 from fedbandits.contract.algorithm import Algorithm
 from fedbandits.environments import ENVIRONMENTS, Environment
 
 STAR = sorted(name for name, kind in ALGORITHMS.items() if kind.about.topology == "star" and kind.about.says)
+TYPICAL = ("dislinucb", "async-linucb", "hetofedbandit-e", "fedglb-newton", "fedglb-ucb", "rclb")
+"""One of each way to talk."""
 TALKATIVE: dict[str, dict[str, Any]] = {
     "fedglb-ucb": {"threshold": 0.5, "scale": 0.1},
     "fedglb-newton": {"threshold": 0.5, "scale": 0.1},
@@ -41,3 +45,8 @@ def home(name: str, **parameters: Any) -> Environment:
     """A small version of the environment that the algorithm `name` is at home in."""
     environment = ALGORITHMS[name].about.environment
     return ENVIRONMENTS[environment](**(SMALL[environment] | parameters))
+
+
+def typical(names: list[str]) -> list[Any]:
+    """Parameters of a test: those that are not of a kind of their own are tried in the slow part of the suite."""
+    return [pytest.param(name, marks=() if name in TYPICAL else pytest.mark.slow) for name in names]

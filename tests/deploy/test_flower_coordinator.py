@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from deployed_algorithms import STAR, home, talkative
+from deployed_algorithms import STAR, home, talkative, typical
 from flower_worlds import Deployed, Simulated, assert_same, open_agent
 
 import fedbandits as fb
@@ -29,7 +29,7 @@ def federation(tmp_path):
     return Deployed(tmp_path, DISLINUCB, LINEAR, 60)
 
 
-@pytest.mark.parametrize("name", DEPLOYABLE)
+@pytest.mark.parametrize("name", typical(DEPLOYABLE))
 def test_equals_the_simulation(name, tmp_path):
     deployed = Deployed(tmp_path, talkative(name), home(name, clients=3), HORIZON)
     simulated = Simulated(deployed)
@@ -45,7 +45,7 @@ def test_equals_the_simulation(name, tmp_path):
     assert deployed.book.rejections() == []
 
 
-@pytest.mark.parametrize("name", DEPLOYABLE)
+@pytest.mark.parametrize("name", typical(DEPLOYABLE))
 def test_a_newcomer_knows_questions_from_instructions(name, tmp_path):
     deployed = Deployed(tmp_path, talkative(name), home(name, clients=3), HORIZON)
     for step in range(HORIZON):
@@ -81,7 +81,7 @@ def test_a_post_that_loses_a_third_of_everything_changes_nothing_if_the_server_i
     assert deployed.coordinator._carrier.resent > 0
 
 
-@pytest.mark.parametrize("name", DEPLOYABLE)
+@pytest.mark.parametrize("name", typical(DEPLOYABLE))
 def test_a_server_killed_at_any_letter_goes_on_as_if_nothing_had_happened(name, tmp_path):
     deployed = Deployed(tmp_path, talkative(name), home(name, clients=3), HORIZON)
     simulated = Simulated(deployed)
@@ -132,7 +132,7 @@ def live_and_note(federation, step):
         federation.told[int(who)].append((step, arms, pick, reward))
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.slow) for seed in (1, 2, 3))])
 @pytest.mark.parametrize("name", ["dislinucb", "async-linucb", "central-linucb"])
 def test_nothing_is_lost_or_counted_twice_when_silent_agents_are_left_out(name, seed, tmp_path):
     """An impatient server, letters and answers lost at random, agents away for a while, the server killed now and then:
@@ -238,7 +238,7 @@ def test_new_conversations_of_a_server_restored_from_a_backup_have_new_names(fed
     assert first.isdisjoint({letter.conversation for _, letter, _ in federation.post.carried})
 
 
-@pytest.mark.parametrize("name", DEPLOYABLE)
+@pytest.mark.parametrize("name", typical(DEPLOYABLE))
 def test_a_new_agent_can_take_the_place_of_one_that_was_lost(name, tmp_path):
     deployed = Deployed(tmp_path, talkative(name), home(name, clients=3), HORIZON)
     for step in range(HORIZON // 2):

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from deployed_algorithms import STAR, home, talkative
+from deployed_algorithms import STAR, home, talkative, typical
 from flower_worlds import Deployed, Simulated, assert_same
 from toy_algorithms import Asked, NoisySums, NumberedPoints, Points, Totals
 
@@ -256,7 +256,7 @@ def test_no_module_of_deployment_names_a_statistic():
 # stages
 
 
-@pytest.mark.parametrize("bits", [4, 8, 16])
+@pytest.mark.parametrize("bits", [4, *(pytest.param(bits, marks=pytest.mark.slow) for bits in (8, 16))])
 @pytest.mark.parametrize("name", ["dislinucb", "async-linucb", "hetofedbandit", "fedglb-ucb"])
 def test_messages_through_stages_are_not_rejected(name, bits, tmp_path):
     algorithm = Through(talkative(name), (Quantise(bits=bits),))
@@ -332,7 +332,7 @@ def pooled_by(algorithm: Algorithm) -> set[tuple[str, str]]:
     return {(said.kind, item.name) for said in says for item in said.fields if said.direction == "up" and item.pooled}
 
 
-@pytest.mark.parametrize("name", [name for name in STAR if pooled_by(talkative(name))])
+@pytest.mark.parametrize("name", typical([name for name in STAR if pooled_by(talkative(name))]))
 def test_rows_do_not_matter_to_servers_of_pooled_fields(name, tmp_path):
     """Deployment hands rows over; a server that says so may get their sum in one of them instead."""
     algorithm, (rows, sums) = talkative(name), [tmp_path / "rows", tmp_path / "sums"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from deployed_algorithms import SMALL, STAR, home, talkative
+from deployed_algorithms import SMALL, STAR, home, talkative, typical
 from flower_worlds import AT_ONCE, Deployed, settings_of
 
 import fedbandits as fb
@@ -34,7 +34,6 @@ RETRACTING = {
 """Algorithms out of which an agent can be taken, and where agents have what they have not handed over."""
 LASTING = ["club", "dyclu", "hetofedbandit", "hetofedbandit-pq", "fedglb-ucb-3"]
 """Algorithms that keep what does not add up."""
-TYPICAL = ("dislinucb", "async-linucb", "hetofedbandit-e", "fedglb-newton")
 
 
 class KilledError(Exception):
@@ -73,10 +72,6 @@ class Noted(Deployed):
         state = self.coordinator.server.state()
         key = next(name for name in ("pool.gram", "own.gram", "gram") if name in state)
         return state[key].sum(axis=0)
-
-
-def typical(names):
-    return [pytest.param(name, marks=() if name in TYPICAL else pytest.mark.slow) for name in names]
 
 
 def test_these_are_all():

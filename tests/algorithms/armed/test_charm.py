@@ -148,7 +148,7 @@ class ByHand:
 
 
 @pytest.mark.parametrize("variant", [{}, {"epochs": "literal"}, {"divisor": "realised"}], ids=str)
-@pytest.mark.parametrize("ttl", [0, 1, 2, 4])
+@pytest.mark.parametrize("ttl", [1, *(pytest.param(ttl, marks=pytest.mark.slow) for ttl in (0, 2, 4))])
 @pytest.mark.parametrize("name", GRAPHS)
 def test_every_choice_is_that_of_the_pseudocode(name, ttl, variant):
     algorithm, problem = CHARM(lambda_scale=0.7, **variant), problem_on(GRAPHS[name], ttl)

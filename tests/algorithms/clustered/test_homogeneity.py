@@ -136,6 +136,7 @@ class TestErrorRates:
         rejected = (~HomogeneityTest(NOISE, level, 0.0).passes(gram, moment, *pairs_to_test(self.PAIRS))).sum()
         assert within(rejected, self.PAIRS, level)
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("adaptive", [False, True])
     def test_pairs_at_distance_epsilon_are_separated_at_most_at_the_level(self, adaptive):
         """The worst homogeneous pairs: they differ by epsilon in the direction that the data see best."""

@@ -142,6 +142,7 @@ def test_async_serves_callers_the_moment_they_call_and_waits_for_nobody():
     assert clustered_at is not None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("share", [0.1, 0.3, 0.5])
 def test_inside_a_cluster_not_waiting_pays(share):
     """Stragglers there one step in ten, paired over seeds; a single cluster, so that the test has no part in it."""

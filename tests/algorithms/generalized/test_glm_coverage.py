@@ -48,7 +48,9 @@ def failures(name, scale=1.0):
     return failed
 
 
-@pytest.mark.parametrize("name", PARAMETERS)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=() if name == "fedglb-ucb" else pytest.mark.slow) for name in PARAMETERS]
+)
 def test_coverage(name):
     """Refuted only if the share of runs that ever leave the ellipsoid is significantly above delta."""
     assert binomtest(failures(name), RUNS, DELTA, alternative="greater").pvalue > 1e-3

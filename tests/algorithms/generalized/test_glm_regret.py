@@ -43,6 +43,7 @@ def test_learning_together_at_least_halves_the_regret(traces, name):
     assert_below(2 * regrets(traces, "fedglb-ucb"), regrets(traces, name))
 
 
+@pytest.mark.slow
 def test_optimising_beats_global_online_steps(traces):
     assert_below(regrets(traces, "fedglb-ucb"), regrets(traces, "fedglb-ucb-3"))
 
