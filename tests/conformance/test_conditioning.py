@@ -19,8 +19,8 @@ from fedbandits.transport.carriers import InProcess, hold
 
 STEPS = 100_000
 CHECKS = 10
-CHEAP = ("async-linucb", "fedlinucb-async", "n-ons-glm")
-"""Those that are tried in full every time."""
+SHARE = 20
+"""The normal suite takes one step of so many."""
 
 
 def distinct() -> list[str]:
@@ -37,11 +37,8 @@ def lengths() -> Iterator[Any]:
     """Every algorithm with its number of steps."""
     for name in distinct():
         steps = family_of(name).affordable.get(name, STEPS)
-        if name in CHEAP:
-            yield name, steps
-        else:
-            yield name, steps // 10
-            yield pytest.param(name, steps, marks=pytest.mark.slow)
+        yield name, steps // SHARE
+        yield pytest.param(name, steps, marks=pytest.mark.slow)
 
 
 @pytest.mark.parametrize(("name", "steps"), list(lengths()))

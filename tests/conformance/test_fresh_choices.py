@@ -9,7 +9,21 @@ from conformance.subjects import CLIENTS, NAMES, TALKING, TTL, about, family_of
 TRIALS = [(name, label, trial) for name in NAMES for label, trial in family_of(name).choices(name)]
 
 
-@pytest.mark.parametrize("trial", [trial for *_, trial in TRIALS], ids=[f"{name}-{label}" for name, label, _ in TRIALS])
+VARIANTS = ("catoni", "median-of-means", "shortest-interval")
+"""Estimators that are tried with `ucb1` in the normal suite, and with all who use them in its slow part."""
+
+
+def is_slow(name: str, label: str) -> bool:
+    return label in VARIANTS and name != "ucb1"
+
+
+@pytest.mark.parametrize(
+    "trial",
+    [
+        pytest.param(trial, id=f"{name}-{label}", marks=pytest.mark.slow if is_slow(name, label) else ())
+        for name, label, trial in TRIALS
+    ],
+)
 def test_what_it_acts_on_is_what_it_knows(trial):
     trial()
 

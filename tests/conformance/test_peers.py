@@ -207,7 +207,7 @@ class TestTrouble:
         {"tampering": 0.2, "tamperer": "adaptive", "loss": 0.2, "delay": 1.0, "delay_max": 2, "contamination": 0.1},
     )
 
-    @pytest.mark.parametrize("stragglers", [0.0, 0.5])
+    @pytest.mark.parametrize("stragglers", [pytest.param(0.0, marks=pytest.mark.slow), 0.5])
     @pytest.mark.parametrize("trouble", troubles, ids=lambda trouble: "-".join(trouble))
     def test_two_worlds_agree(self, trouble, stragglers):
         env = home(NAME, stragglers=stragglers, presence=0.4)

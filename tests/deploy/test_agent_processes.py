@@ -116,7 +116,8 @@ def pipes():
         assert process.exitcode == 0
 
 
-@pytest.mark.parametrize("every", [pytest.param(10_000, marks=pytest.mark.slow), 7])
+@pytest.mark.slow
+@pytest.mark.parametrize("every", [10_000, 7])
 def test_processes_share_an_agent(tmp_path, pipes, every):
     """With a snapshot now and then (7), by whoever it falls to; and without, where the whole journal can be read."""
     path = tmp_path / "agent.db"

@@ -158,7 +158,7 @@ def test_what_is_done_again_has_the_same_noise(tmp_path, every):
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
-@pytest.mark.parametrize("every", [1, 5, 1000])
+@pytest.mark.parametrize("every", [5, *(pytest.param(every, marks=pytest.mark.slow) for every in (1, 1000))])
 def test_killed_at_any_point(tmp_path, every):
     """Every noisy mean that a process told of is there, bit for bit, whatever moment it was killed at."""
     path = tmp_path / "agent.db"

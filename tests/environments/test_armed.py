@@ -321,6 +321,7 @@ def test_the_default_order_is_below_alpha_and_the_bound_below_minkowskis(alpha, 
     assert moment.raw <= (1 + moment.central ** (1 / moment.order)) ** moment.order * (1 + 1e-12)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mean", [0.0, 0.5, 1.0])
 @pytest.mark.parametrize(("alpha", "order"), [(1.5, 1.2), (1.9, 1.5)])
 def test_the_raw_moment_bounds_that_of_every_mean(alpha, order, mean):

@@ -49,6 +49,7 @@ def test_same_seed_same_world_for_every_algorithm():
     assert not np.allclose(parts["dis"]["regret"], parts["alone"]["regret"])
 
 
+@pytest.mark.slow
 def test_two_jobs_give_the_same_bits_as_one():
     three = {**BOTH, "gossip": GossipLinUCB()}
     one = fb.compare(three, ENV, horizon=60, seeds=2, network=RING)

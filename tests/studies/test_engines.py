@@ -100,6 +100,7 @@ def test_error_in_a_worker_names_the_task_and_keeps_what_was_finished():
     assert os.environ.get("OMP_NUM_THREADS") == before
 
 
+@pytest.mark.slow
 def test_death_of_a_worker_names_what_it_may_have_been_running():
     kept = Kept()
     with pytest.raises(TaskError, match=r"a worker process died while running .*special at dim=3, seed 7"):

@@ -68,7 +68,11 @@ def python(*words: str, text: str | None = None, folder: Path) -> subprocess.Com
 
 
 @pytest.mark.parametrize(
-    "ending", [pytest.param(RUN, id="unguarded"), pytest.param(GUARDED, id="guarded", marks=pytest.mark.slow)]
+    "ending",
+    [
+        pytest.param(RUN, id="unguarded", marks=pytest.mark.slow),
+        pytest.param(GUARDED, id="guarded", marks=pytest.mark.slow),
+    ],
 )
 def test_a_script_runs_its_own_classes_in_several_processes_and_itself_once(tmp_path, ending):
     (tmp_path / "script.py").write_text(OWN + ending)
