@@ -132,9 +132,8 @@ def test_code_of_page_runs(page: Path, tmp_path: Path, monkeypatch: pytest.Monke
             reader.execute(block)
 
 
-@pytest.mark.parametrize(
-    "page", [pytest.param(GUIDES[0], marks=pytest.mark.slow), GUIDES[1]], ids=[page.stem for page in GUIDES]
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("page", GUIDES, ids=lambda page: page.stem)
 def test_guide_begins_in_an_empty_directory(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     modules = {Path(block.file).stem for block in blocks(page) if block.file is not None}
     for name in modules:

@@ -34,6 +34,7 @@ def continued(tmp_path_factory):
     return straight, resumed
 
 
+@pytest.mark.slow
 def test_a_fresh_process_continues_all_runs(continued):
     straight, resumed = continued
     assert [name for name in NAMES if not same(straight[name], resumed[name])] == []

@@ -98,6 +98,7 @@ def where(tmp_path: Path) -> Path:
     return tmp_path
 
 
+@pytest.mark.slow
 def test_an_agent_that_a_program_made_is_opened_by_the_command_line(where):
     made(where)
     found = fedbandits(where, "agent", "status", "agent.db", "--json")
