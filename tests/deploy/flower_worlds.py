@@ -145,3 +145,12 @@ def assert_same(deployed: list[State], simulated: list[State]) -> None:
         assert there.keys() == here.keys()
         for name, array in here.items():
             np.testing.assert_allclose(there[name], array, rtol=1e-9, atol=1e-12, err_msg=name)
+
+
+def assert_alike(deployed: Deployed, simulated: Simulated, horizon: int) -> None:
+    """Both take the same decisions and say as much, step by step."""
+    for step in range(horizon):
+        assert deployed.live(step).tolist() == simulated.live(step).tolist()
+        deployed.coordinator.step()
+        simulated.converse()
+        np.testing.assert_array_equal(deployed.coordinator.ledger.counts, simulated.ledger.counts)

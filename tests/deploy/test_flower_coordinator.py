@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from deployed_algorithms import STAR, home, talkative, typical
-from flower_worlds import Deployed, Simulated, assert_same, open_agent
+from flower_worlds import Deployed, Simulated, assert_alike, assert_same, open_agent
 
 import fedbandits as fb
 from fedbandits.contract.wire import Wire, hand_overs
@@ -33,11 +33,7 @@ def federation(tmp_path):
 def test_equals_the_simulation(name, tmp_path):
     deployed = Deployed(tmp_path, talkative(name), home(name, clients=3), HORIZON)
     simulated = Simulated(deployed)
-    for step in range(HORIZON):
-        assert deployed.live(step).tolist() == simulated.live(step).tolist()
-        deployed.coordinator.step()
-        simulated.converse()
-        np.testing.assert_array_equal(deployed.coordinator.ledger.counts, simulated.ledger.counts)
+    assert_alike(deployed, simulated, HORIZON)
     assert_same(deployed.states(), simulated.states())
     ledger = deployed.coordinator.ledger
     assert ledger.conversations == simulated.ledger.conversations > 0
@@ -72,11 +68,7 @@ def test_a_post_that_loses_a_third_of_everything_changes_nothing_if_the_server_i
     rng = np.random.default_rng(0)
     deployed.post.fate = lambda who, letter: ("lost", "unanswered", "delivered", "delivered")[rng.integers(4)]
     deployed.coordinator._carrier._limit = None
-    for step in range(HORIZON):
-        assert deployed.live(step).tolist() == simulated.live(step).tolist()
-        deployed.coordinator.step()
-        simulated.converse()
-        np.testing.assert_array_equal(deployed.coordinator.ledger.counts, simulated.ledger.counts)
+    assert_alike(deployed, simulated, HORIZON)
     assert_same(deployed.states(), simulated.states())
     assert deployed.coordinator._carrier.resent > 0
 

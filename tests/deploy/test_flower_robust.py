@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from flower_worlds import Deployed, Simulated, assert_same
+from flower_worlds import Deployed, Simulated, assert_alike, assert_same
 
 import fedbandits as fb
 from fedbandits.channel import Robust, Through
@@ -24,10 +24,7 @@ def test_a_federation_with_robust_sums_is_that_of_the_simulation(rule, tmp_path)
     algorithm = Through(fb.algorithms.DisLinUCB(threshold=0.5), (Robust(rule=rule, beyond=1.0),))
     deployed = Deployed(tmp_path, algorithm, ENV, HORIZON)
     simulated = Simulated(deployed)
-    for step in range(HORIZON):
-        assert deployed.live(step).tolist() == simulated.live(step).tolist()
-        deployed.coordinator.step()
-        simulated.converse()
+    assert_alike(deployed, simulated, HORIZON)
     assert deployed.book.rejections() == []
     assert deployed.coordinator.ledger.conversations > 1
     assert_same(deployed.states(), simulated.states())

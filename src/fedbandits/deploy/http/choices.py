@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag
 
 from fedbandits.deploy.http.refusals import RefusedError
-from fedbandits.deploy.http.values import Name, Number, Sent, check_numbers
+from fedbandits.deploy.http.values import Name, Number, Sent, check_numbers, one_or_many
 
 if TYPE_CHECKING:
     from fedbandits.deploy.embedded.decision import Decision
@@ -29,10 +29,6 @@ def _kind_of_arms(value: Any) -> str | None:
     if isinstance(value, list):
         return "names" if value and isinstance(value[0], str) else "rows"
     return "named" if isinstance(value, dict) else None
-
-
-def _one_or_many(value: Any) -> str | None:
-    return None if not isinstance(value, dict) else "many" if "decisions" in value else "one"
 
 
 SentFeatures = Annotated[
@@ -75,11 +71,7 @@ class Choices(Sent):
 
 Asked = Annotated[
     Annotated[Choice, Tag("one")] | Annotated[Choices, Tag("many")],
-    Discriminator(
-        _one_or_many,
-        custom_error_type="decisions",
-        custom_error_message='must be an object with "arms", or with "decisions"',
-    ),
+    one_or_many("decisions", 'an object with "arms", or with "decisions"'),
 ]
 
 

@@ -5,22 +5,18 @@ from __future__ import annotations
 from datetime import datetime
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from pydantic import BaseModel, Discriminator, Field, Tag
+from pydantic import BaseModel, Field, Tag
 
 from fedbandits.contract.facts import Range
 from fedbandits.deploy.http.choices import describe_choices
 from fedbandits.deploy.http.refusals import RefusedError
-from fedbandits.deploy.http.values import Number, Sent, check_numbers
+from fedbandits.deploy.http.values import Number, Sent, check_numbers, one_or_many
 
 if TYPE_CHECKING:
     from fedbandits.deploy.http.configuration import Limits
     from fedbandits.deploy.settings import Settings
 
 DecisionId = Annotated[str, Field(max_length=40, examples=["12-4c6f0d7be5a98a13"])]
-
-
-def _one_or_many(value: Any) -> str | None:
-    return None if not isinstance(value, dict) else "many" if "rewards" in value else "one"
 
 
 class Reward(Sent):
@@ -38,11 +34,7 @@ class Rewards(Sent):
 
 Told = Annotated[
     Annotated[Reward, Tag("one")] | Annotated[Rewards, Tag("many")],
-    Discriminator(
-        _one_or_many,
-        custom_error_type="rewards",
-        custom_error_message='must be an object with "decision" and "value", or with "rewards"',
-    ),
+    one_or_many("rewards", 'an object with "decision" and "value", or with "rewards"'),
 ]
 
 

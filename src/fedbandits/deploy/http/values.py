@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, Field, Strict
+from pydantic import BaseModel, ConfigDict, Discriminator, Field, Strict
 
 from fedbandits.deploy.http.refusals import RefusedError
 
@@ -20,6 +20,18 @@ class Sent(BaseModel):
     """What comes from a client; names that are not known are refused."""
 
     model_config = ConfigDict(extra="forbid")
+
+
+def one_or_many(many: str, wanted: str) -> Discriminator:
+    """Tells the tags "one" and "many" apart: an object with a list under the name `many` is several at once.
+
+    What is no object must be what is `wanted`.
+    """
+
+    def kind(value: Any) -> str | None:
+        return None if not isinstance(value, dict) else "many" if many in value else "one"
+
+    return Discriminator(kind, custom_error_type=many, custom_error_message=f"must be {wanted}")
 
 
 def check_numbers(what: str, numbers: list[float], limits: Limits) -> None:

@@ -80,7 +80,10 @@ class Recovery:
                 sure=finding.sure,
                 state="held" if leaving else "declined",
             )
-            self._begin_anew(cut, record, finding, kept) if anew else self._book.undo()
+            if anew:
+                self._begin_anew(cut, record, finding, kept)
+            else:
+                self._book.undo()
             self._judge(spoken, finding, kept, leaving, str(error))
             for who in leaving:
                 self._book.quarantine.suspend(who, self._now(), number)
