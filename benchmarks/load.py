@@ -16,6 +16,7 @@ import asyncio
 import json
 import os
 import re
+import sys
 import tempfile
 import time
 from pathlib import Path
@@ -156,10 +157,11 @@ def main() -> None:
     report: dict[str, Any] = {"cores": os.cpu_count(), "poll_seconds": options.poll}
     with tempfile.TemporaryDirectory(dir=options.directory) as name:
         report["http"] = measure_http(Path(name), seconds)
-        report["nodes"] = [
-            federation_under_load(Path(name) / f"federation-{nodes}", nodes, options.poll, synchronisations=2)
-            for nodes in wanted
-        ]
+        report["nodes"] = []
+        for nodes in wanted:
+            print(f"{nodes} nodes ...", file=sys.stderr, flush=True)
+            where = Path(name) / f"federation-{nodes}"
+            report["nodes"].append(federation_under_load(where, nodes, options.poll, synchronisations=2))
     text = tables(report)
     print(text)
     if options.json is not None:

@@ -26,7 +26,7 @@ from flwr.supercore.inflatable.inflatable_utils import (
     pull_objects,
     push_object_contents_from_iterable,
 )
-from flwr.supernode.fleet_http_connection import http_request_response
+from flwr.supernode import fleet_http_connection
 
 import fedbandits as fb
 from fedbandits.deploy.embedded.agent import Agent
@@ -41,6 +41,14 @@ DIM = 10
 GATHER_SECONDS, TALK_SECONDS = 300.0, 300.0
 
 
+def _refused(code: int, message: str | None = None, *_: object) -> None:
+    """A node that cannot connect ends its process, which a supervisor starts again; here all nodes are in one."""
+    raise ConnectionError(message)
+
+
+fleet_http_connection.flwr_exit = _refused
+
+
 class LightNode(threading.Thread):
     """One node: pulls messages, lets an agent answer, pushes the answers."""
 
@@ -48,7 +56,7 @@ class LightNode(threading.Thread):
         super().__init__(daemon=True)
         private = load_ssh_private_key(key.read_bytes(), None)
         self._connecting = partial(
-            http_request_response,
+            fleet_http_connection.http_request_response,
             address,
             insecure=False,
             root_certificates=authority,

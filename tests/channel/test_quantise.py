@@ -27,7 +27,7 @@ ALL = np.arange(3)
 def ends(bits: int, away: str = "up", seed: int = 0, n: int = 3):
     stage = Quantise(bits=bits)
     rng = Streams(np.random.SeedSequence(seed), n if away == "up" else 1)
-    return stage.ends(DIS.about.says, away, n, {"d": DIM}, rng)
+    return stage.ends(DIS.about.says, away, n, {"d": DIM}, rng, PROBLEM)
 
 
 def fresh(rng: np.random.Generator, n: int = 3, observations: int = 6) -> Message:
@@ -93,7 +93,9 @@ def test_what_was_rounded_away_of_increments_is_sent_later():
 
 def test_an_increment_that_did_not_arrive_is_owed_to_nobody():
     async_ = fb.algorithms.AsyncLinUCB()
-    end = Quantise(bits=3).ends(async_.about.says, "down", 3, {"d": DIM}, Streams(np.random.SeedSequence(0), 1))
+    end = Quantise(bits=3).ends(
+        async_.about.says, "down", 3, {"d": DIM}, Streams(np.random.SeedSequence(0), 1), PROBLEM
+    )
     news = fresh(np.random.default_rng(0))
     end.outgoing(Message("news", ALL, news.arrays))
     end.reached(np.array([1]))

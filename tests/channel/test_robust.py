@@ -44,7 +44,7 @@ def lie(arrays, who, theta=-THETA) -> None:
 
 
 def end(stage: Robust):
-    return stage.ends(DIS.about.says, "down", N, {"d": DIM}, Streams(np.random.SeedSequence(0), 1))
+    return stage.ends(DIS.about.says, "down", N, {"d": DIM}, Streams(np.random.SeedSequence(0), 1), PROBLEM)
 
 
 def hear(judge, arrays, who=None) -> dict[str, np.ndarray]:

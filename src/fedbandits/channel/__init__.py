@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, cast
 
+from fedbandits.channel.gaussian import Gaussian
 from fedbandits.channel.quantise import Quantise
 from fedbandits.channel.robust import Robust
 from fedbandits.channel.stage import End, Stage
@@ -13,7 +14,7 @@ from fedbandits.contract.catalogue import ConfigError, Registry, build, hint
 from fedbandits.contract.specs import parse
 
 STAGES: Registry[Stage] = Registry(
-    "stage", "fedbandits.stages", (Quantise, Robust), needs=("declares", "poses", "ends")
+    "stage", "fedbandits.stages", (Gaussian, Quantise, Robust), needs=("declares", "poses", "ends")
 )
 
 
@@ -44,4 +45,4 @@ def _stage(given: Any, option: str) -> Stage:
     return cast(Stage, given)
 
 
-__all__ = ["STAGES", "End", "Quantise", "Robust", "Stage", "Through", "stages_of", "through"]
+__all__ = ["STAGES", "End", "Gaussian", "Quantise", "Robust", "Stage", "Through", "stages_of", "through"]

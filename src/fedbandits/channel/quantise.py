@@ -80,7 +80,15 @@ class Quantise:
         """See `Stage`: sums may be off by this share of their largest entry."""
         return problem.knowing(Distortion(problem.get(Distortion, Distortion()).relative + 2 / self.levels))
 
-    def ends(self, says: tuple[Utterance, ...], away: Direction, n: int, sizes: Mapping[str, int], rng: Streams) -> End:
+    def ends(
+        self,
+        says: tuple[Utterance, ...],
+        away: Direction,
+        n: int,
+        sizes: Mapping[str, int],
+        rng: Streams,
+        problem: Problem,
+    ) -> End:
         """See `Stage`."""
         return _Rounding(self, says, away, n, sizes, rng)
 

@@ -92,7 +92,15 @@ class Robust:
         """See `Stage`: honest sums stay as they are."""
         return problem
 
-    def ends(self, says: tuple[Utterance, ...], away: Direction, n: int, sizes: Mapping[str, int], rng: Streams) -> End:
+    def ends(
+        self,
+        says: tuple[Utterance, ...],
+        away: Direction,
+        n: int,
+        sizes: Mapping[str, int],
+        rng: Streams,
+        problem: Problem,
+    ) -> End:
         """See `Stage`."""
         return _Open() if away == "up" else _Judge(self.judged_by(), says, n, sizes)
 

@@ -11,13 +11,16 @@ from abc import abstractmethod
 from collections.abc import Mapping
 from typing import Protocol
 
-from fedbandits.contract.arrays import IntArray
+from fedbandits.contract.arrays import BoolArray, FloatArray, IntArray, State
 from fedbandits.contract.catalogue import About, AboutStage
 from fedbandits.contract.messages import Message
 from fedbandits.contract.problem import Problem
+from fedbandits.contract.protection import Protection
 from fedbandits.contract.state import Stateful
 from fedbandits.contract.streams import Streams
 from fedbandits.contract.wire import Direction, Utterance
+
+Observed = tuple[FloatArray, IntArray, FloatArray]
 
 
 class End(Stateful):
@@ -25,7 +28,12 @@ class End(Stateful):
 
     At the agents' side `outgoing` and `incoming` may not depend on which other agents a message holds, to the last bit.
     A server's end sees what all of them say, and may make of one row what others tell it (`AboutStage.rows`).
+
+    What is not about messages concerns the agents' side alone: what they learn, when they call, what they may act on.
     """
+
+    blind: bool = False
+    """Whether agents may act on what they are told alone, and not on what they have observed themselves."""
 
     @abstractmethod
     def outgoing(self, message: Message) -> Message:
@@ -37,14 +45,38 @@ class End(Stateful):
         """What is heard in place of `message`, which arrives at this side."""
         raise NotImplementedError
 
-    def returned(self, message: Message) -> Message:
+    def returned(self, message: Message) -> Message | None:
         """What this side gets back in place of `message`, which has left it and was not taken in: what the other side
-        would have heard. The same message, unless the stage changes what is said.
+        would have heard. The same message, unless the stage changes what is said; None where the stage keeps it, and
+        sends it again itself.
         """
         return message
 
     def reached(self, who: IntArray) -> None:
         """The last `outgoing` message has reached `who`; to the others it was never sent."""
+
+    def attributed(self, who: IntArray, persons: IntArray) -> None:
+        """The next observation of each of `who` is about a person, `persons` (w,) being numbers that stand for them."""
+
+    def observing(self, who: IntArray, arms: FloatArray, picks: IntArray, rewards: FloatArray) -> Observed:
+        """What agents learn in place of an observation: arms (w, K, d), picks (w,) and rewards (w,)."""
+        return arms, picks, rewards
+
+    def calling(self, would: BoolArray) -> BoolArray:
+        """(n,) who calls, where without the stage those who `would` do."""
+        return would
+
+    def urgency(self, would: FloatArray | None) -> FloatArray | None:
+        """(n,) how close each agent is to calling, `would` being how close without the stage."""
+        return would
+
+    def protection(self) -> Protection | None:
+        """What the stage protects, and what that has cost so far; None where it protects nothing."""
+        return None
+
+    def portrait(self) -> State:
+        """Named arrays for people to look at; see `Population`."""
+        return {}
 
 
 class Stage(Protocol):
@@ -62,9 +94,18 @@ class Stage(Protocol):
     def poses(self, problem: Problem) -> Problem:
         """The problem as the algorithm should see it: with what the stage may do to sums."""
 
-    def ends(self, says: tuple[Utterance, ...], away: Direction, n: int, sizes: Mapping[str, int], rng: Streams) -> End:
+    def ends(
+        self,
+        says: tuple[Utterance, ...],
+        away: Direction,
+        n: int,
+        sizes: Mapping[str, int],
+        rng: Streams,
+        problem: Problem,
+    ) -> End:
         """The end whose messages leave in the direction `away`: "up" for n agents, "down" for a server of n agents.
 
-        `says` are the utterances before the stage has rewritten them, `sizes` the lengths that their shapes name, and
-        `rng` is the stage's own: one stream for each agent, or one for the server.
+        `says` are the utterances before the stage has rewritten them, `sizes` the lengths that their shapes name,
+        `rng` is the stage's own, one stream for each agent or one for the server, and `problem` is as the stage and the
+        algorithm pose it.
         """

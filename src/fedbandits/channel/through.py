@@ -5,23 +5,23 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
+from fedbandits.channel.ends import Ends
 from fedbandits.channel.stage import End, Stage
-from fedbandits.contract.algorithm import Algorithm, sizes_of
-from fedbandits.contract.arrays import FloatArray, IntArray, State
+from fedbandits.channel.staged import BlindAgents, StagedAgents, StagedServer, heard
+from fedbandits.contract.algorithm import Algorithm, posed_by, sizes_of
 from fedbandits.contract.catalogue import About
 from fedbandits.contract.description import describe
 from fedbandits.contract.errors import ConfigError
-from fedbandits.contract.messages import Conversation, Message
+from fedbandits.contract.messages import Message
 from fedbandits.contract.population import Population
 from fedbandits.contract.problem import Problem
 from fedbandits.contract.server import Server
 from fedbandits.contract.streams import Streams
 from fedbandits.contract.wire import Direction
-from fedbandits.contract.wrapping import Wrapping
 
 
 @dataclass(frozen=True)
@@ -62,8 +62,12 @@ class Through:
 
     def agents(self, problem: Problem, n: int, rng: Streams) -> Population:
         """n agents, and the stages' ends at their side."""
-        inner = self.algorithm.agents(self._posed(problem), n, rng)
-        return StagedAgents(inner, Ends(self._ends("up", problem, n, rng)))
+        posed = self._posed(problem)
+        inner, ends = self.algorithm.agents(posed, n, rng), Ends(self._ends("up", problem, n, rng))
+        if not ends.blind:
+            return StagedAgents(inner, ends)
+        acting = self.algorithm.agents(posed, n, rng.apart("acting"))
+        return BlindAgents(inner, acting, ends, rng.apart("untold"))
 
     def server(self, problem: Problem, n: int, rng: Streams) -> Server | None:
         """The server, and the stages' ends at its side."""
@@ -80,17 +84,18 @@ class Through:
 
     def opened(self, problem: Problem, message: Message, direction: Direction) -> Message:
         """What the algorithm itself will be told where `message`, which goes in `direction`, arrives first of all."""
-        return _heard(Ends(self._ends("down" if direction == "up" else "up", problem, 1, _NOBODY)), message)
+        return heard(Ends(self._ends("down" if direction == "up" else "up", problem, 1, _NOBODY)), message)
 
     def _posed(self, problem: Problem) -> Problem:
+        problem = posed_by(self.algorithm, problem)
         for stage in self.stages:
             problem = stage.poses(problem)
         return problem
 
     def _ends(self, away: Direction, problem: Problem, n: int, rng: Streams) -> list[End]:
-        sizes = self.sizes(problem)
+        sizes, posed = self.sizes(problem), self._posed(problem)
         return [
-            stage.ends(said.says, away, n, sizes, rng.apart("stage", place))
+            stage.ends(said.says, away, n, sizes, rng.apart("stage", place), posed)
             for place, (stage, said) in enumerate(zip(self.stages, self._layers, strict=False))
         ]
 
@@ -106,99 +111,3 @@ def through(algorithm: Algorithm, stages: Sequence[Stage]) -> Algorithm:
     if isinstance(algorithm, Through):
         return Through(algorithm.algorithm, (*algorithm.stages, *stages))
     return Through(algorithm, tuple(stages))
-
-
-class Ends(End):
-    """The ends of several stages at one side, as one: what leaves goes through the first stage first."""
-
-    def __init__(self, ends: Sequence[End]) -> None:
-        self._names = tuple(f"stage{place}" for place in range(len(ends)))
-        for name, end in zip(self._names, ends, strict=True):
-            setattr(self, name, end)
-        self._all = tuple(ends)
-
-    @property
-    def keeps(self) -> tuple[str, ...]:  # type: ignore[override]
-        """One part for each stage."""
-        return self._names
-
-    def outgoing(self, message: Message) -> Message:
-        """See `End`."""
-        for end in self._all:
-            message = end.outgoing(message)
-        return message
-
-    def incoming(self, message: Message) -> Message:
-        """See `End`."""
-        for end in reversed(self._all):
-            message = end.incoming(message)
-        return message
-
-    def returned(self, message: Message) -> Message:
-        """See `End`."""
-        for end in reversed(self._all):
-            message = end.returned(message)
-        return message
-
-    def reached(self, who: IntArray) -> None:
-        """See `End`."""
-        for end in self._all:
-            end.reached(who)
-
-
-class StagedAgents(Wrapping):
-    """`inner` agents whose messages go through `ends`. What a stage makes of a message costs no privacy beyond it."""
-
-    keeps: ClassVar[tuple[str, ...]] = ("inner", "ends")
-
-    def __init__(self, inner: Population, ends: Ends) -> None:
-        super().__init__(inner)
-        self.ends = ends
-
-    def answer(self, request: Message) -> Message | None:
-        """What the inner agents answer, through the stages."""
-        reply = self.inner.answer(_heard(self.ends, request))
-        if reply is None:
-            return None
-        sent = _sent(self.ends, reply)
-        self.ends.reached(sent.who)
-        return sent
-
-    def restore(self, sent: Message, observed: FloatArray) -> None:
-        """The inner agents take back what the server would have heard."""
-        self.inner.restore(self.ends.returned(sent), observed)
-
-
-class StagedServer(Server):
-    """An `inner` server whose messages go through `ends`."""
-
-    keeps: ClassVar[tuple[str, ...]] = ("inner", "ends")
-
-    def __init__(self, inner: Server, ends: Ends) -> None:
-        self.inner = inner
-        self.ends = ends
-
-    def converse(self, callers: IntArray) -> Conversation:
-        """What the inner server says, through the stages."""
-        conversation = self.inner.converse(callers)
-        try:
-            request = next(conversation)
-            while True:
-                reply = yield _sent(self.ends, request)
-                self.ends.reached(reply.who)
-                request = conversation.send(_heard(self.ends, reply))
-        except StopIteration:
-            return
-
-    def portrait(self) -> State:
-        """As the inner server shows."""
-        return self.inner.portrait()
-
-
-def _sent(ends: Ends, message: Message) -> Message:
-    """A signal has nothing that a stage could change."""
-    return ends.outgoing(message) if message.arrays else message
-
-
-def _heard(ends: Ends, message: Message) -> Message:
-    return ends.incoming(message) if message.arrays else message

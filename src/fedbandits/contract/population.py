@@ -10,6 +10,7 @@ import numpy as np
 
 from fedbandits.contract.arrays import BoolArray, FloatArray, IntArray, State
 from fedbandits.contract.messages import Inbox, Message
+from fedbandits.contract.protection import Protection
 from fedbandits.contract.state import Stateful
 from fedbandits.contract.wire import WireError
 
@@ -51,6 +52,11 @@ class Population(Stateful):
     def learn(self, who: IntArray, arms: FloatArray, picks: IntArray, rewards: FloatArray) -> None:
         """Take in one observation for each agent in `who`."""
         raise NotImplementedError
+
+    def attribute(self, who: IntArray, persons: IntArray) -> None:
+        """What each of `who` learns next is about a person: `persons` (w,) are numbers that stand for them, the same
+        one for the same person. Only those who protect persons want to know.
+        """
 
     # with a server
 
@@ -124,6 +130,10 @@ class Population(Stateful):
         """(n,) epsilon of differential privacy spent so far, infinite where what an agent does is not private; None
         where nothing is claimed.
         """
+        return None
+
+    def protection(self) -> Protection | None:
+        """The budget that agents keep, and what they have spent of it; None where none was set. `spent` follows."""
         return None
 
     def portrait(self) -> State:

@@ -109,6 +109,9 @@ class WireField:
     once they were sent, so that a late answer is kept; other answers lose their meaning with their question."""
     pooled: bool = False
     """Whether the server uses nothing of the field but its sum over those who sent it."""
+    apart: bool = False
+    """Whether every observation adds to it what follows from that observation and from what the server has told, and
+    from no other observation: a sum of which the sensitivity is known. What is kept private rests on it."""
     counts: bool = False
     """Whether it is the number of observations that the other fields of its message are over."""
     bound: Bound | None = None
@@ -165,10 +168,12 @@ def matrix(
     *,
     adds: Adds | None = None,
     pooled: bool = False,
+    apart: bool = False,
     bound: Bound | None = None,
 ) -> WireField:
     """A positive semidefinite matrix field of the given size."""
-    return WireField(name, (size, size), symmetric=True, semidefinite=True, adds=adds, pooled=pooled, bound=bound)
+    what = {"adds": adds, "pooled": pooled, "apart": apart, "bound": bound}
+    return WireField(name, (size, size), symmetric=True, semidefinite=True, **what)  # type: ignore[arg-type]
 
 
 def vector(
@@ -177,10 +182,11 @@ def vector(
     *,
     adds: Adds | None = None,
     pooled: bool = False,
+    apart: bool = False,
     bound: Bound | None = None,
 ) -> WireField:
     """A vector field of the given size."""
-    return WireField(name, (size,), adds=adds, pooled=pooled, bound=bound)
+    return WireField(name, (size,), adds=adds, pooled=pooled, apart=apart, bound=bound)
 
 
 @dataclass(frozen=True, slots=True)

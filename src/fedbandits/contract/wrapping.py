@@ -7,6 +7,7 @@ from typing import ClassVar
 from fedbandits.contract.arrays import BoolArray, FloatArray, IntArray, State
 from fedbandits.contract.messages import Message
 from fedbandits.contract.population import Choices, Ellipsoids, Population
+from fedbandits.contract.protection import Protection
 
 
 class Wrapping(Population):
@@ -25,6 +26,10 @@ class Wrapping(Population):
     def learn(self, who: IntArray, arms: FloatArray, picks: IntArray, rewards: FloatArray) -> None:
         """As the inner agents do."""
         self.inner.learn(who, arms, picks, rewards)
+
+    def attribute(self, who: IntArray, persons: IntArray) -> None:
+        """As the inner agents do."""
+        self.inner.attribute(who, persons)
 
     def calling(self) -> BoolArray:
         """As the inner agents do."""
@@ -66,6 +71,10 @@ class Wrapping(Population):
     def spent(self) -> FloatArray | None:
         """As the inner agents tell."""
         return self.inner.spent()
+
+    def protection(self) -> Protection | None:
+        """As the inner agents tell."""
+        return self.inner.protection()
 
     def portrait(self) -> State:
         """As the inner agents show."""

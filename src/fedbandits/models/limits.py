@@ -18,7 +18,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from fedbandits.contract.arrays import Array, FloatArray
-from fedbandits.contract.facts import Link, Moment, Noise, Norms, Range, Ridge
+from fedbandits.contract.facts import Embedding, Link, Moment, Noise, Norms, Range, Ridge
 from fedbandits.contract.problem import Problem
 from fedbandits.linalg.links import LinkName, MeanFunction, cumulant
 
@@ -48,9 +48,15 @@ def largest_reward(problem: Problem) -> float:
     return _largest_mean(problem, None) + problem.get(Noise, Noise()).sigma * beyond
 
 
+def longest(problem: Problem) -> float:
+    """L: the largest norm of what models see of an arm, which are its features where they have any (`Embedding`)."""
+    seen = problem.get(Embedding)
+    return problem.get(Norms, Norms()).arms if seen is None else seen.size
+
+
 def arm_square(problem: Problem, asked: Mapping[str, Array]) -> float:
     """L^2: the trace of x x^T."""
-    return problem.get(Norms, Norms()).arms ** 2
+    return longest(problem) ** 2
 
 
 def reward(problem: Problem, asked: Mapping[str, Array]) -> float:

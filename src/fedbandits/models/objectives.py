@@ -22,16 +22,18 @@ Curvature = tuple[float, FloatArray, FloatArray]
 """Value, gradient (d,) and Hessian (d, d)."""
 
 ASK_GRADIENT = Utterance("gradient", "down", (vector("theta"),))
-GRADIENT = Utterance("gradient", "up", (vector("gradient", adds="query", pooled=True, bound=Bound(limits.slope)),))
+GRADIENT = Utterance(
+    "gradient", "up", (vector("gradient", adds="query", pooled=True, apart=True, bound=Bound(limits.slope)),)
+)
 """Gradient of the agent's loss at theta, over all it had observed when it was last collected from."""
 ASK_CURVATURE = Utterance("curvature", "down", (vector("theta"),))
 CURVATURE = Utterance(
     "curvature",
     "up",
     (
-        WireField("loss", adds="query", pooled=True, bound=Bound(limits.loss)),
-        vector("gradient", adds="query", pooled=True, bound=Bound(limits.slope)),
-        matrix("hessian", adds="query", pooled=True, bound=Bound(limits.bend)),
+        WireField("loss", adds="query", pooled=True, apart=True, bound=Bound(limits.loss)),
+        vector("gradient", adds="query", pooled=True, apart=True, bound=Bound(limits.slope)),
+        matrix("hessian", adds="query", pooled=True, apart=True, bound=Bound(limits.bend)),
     ),
 )
 """Loss, gradient and Hessian of the agent's loss at theta."""

@@ -25,8 +25,8 @@ def statistics(size: str = "d", *, adds: Adds | None = None, pooled: bool = Fals
     moment^T gram^+ moment <= m R^2.
     """
     return (
-        matrix("gram", size, adds=adds, pooled=pooled, bound=Bound(arm_square)),
-        vector("moment", size, adds=adds, pooled=pooled, bound=Bound(reward, within="gram")),
+        matrix("gram", size, adds=adds, pooled=pooled, apart=True, bound=Bound(arm_square)),
+        vector("moment", size, adds=adds, pooled=pooled, apart=True, bound=Bound(reward, within="gram")),
         counting(adds=adds, pooled=pooled),
     )
 

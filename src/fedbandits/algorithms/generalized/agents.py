@@ -26,7 +26,7 @@ from fedbandits.models.sharing import COLLECT, counting
 from fedbandits.models.statistics import Statistics
 from fedbandits.models.triggers import Trigger
 
-GRAM = matrix("gram", adds="increment", pooled=True, bound=Bound(arm_square))
+GRAM = matrix("gram", adds="increment", pooled=True, apart=True, bound=Bound(arm_square))
 """The gram matrix of what is new."""
 NEW = Utterance("new", "up", (GRAM, counting(adds="increment", pooled=True, optional=False)))
 MODEL = Utterance("model", "down", (matrix("gram", adds="total"), vector("theta"), counting(optional=False)))

@@ -10,6 +10,8 @@ from fedbandits.contract.arrays import FloatArray
 from fedbandits.contract.facts import Noise, Norms, Ridge
 from fedbandits.contract.parameters import parameters
 from fedbandits.contract.problem import Problem
+from fedbandits.models.limits import longest
+from fedbandits.models.noisy_sums import reading
 from fedbandits.models.optimistic import OptimisticAgents, WidthRule
 from fedbandits.models.ridge import RidgeModels
 from fedbandits.models.triggers import Trigger
@@ -27,8 +29,12 @@ class LinearParameters:
     def widths(self, problem: Problem, dim: int) -> WidthRule:
         """The exploration widths of models of dimension `dim`; see `models.width`."""
         noise, bound = problem.get(Noise, Noise()).sigma, problem.get(Norms, Norms()).parameter
+        noisy = reading(problem, dim)
+        own = problem.horizon * longest(problem) ** 2
 
         def rule(logdet: FloatArray, count: FloatArray) -> FloatArray:
+            if noisy is not None and not isinstance(self.width, float):
+                return noisy.radius(self.delta, self.ridge, logdet, own)
             return widths(
                 self.width,
                 noise=noise,

@@ -2,11 +2,13 @@
 
 from fedbandits.contract.facts.contamination import Contamination
 from fedbandits.contract.facts.distortion import Distortion
+from fedbandits.contract.facts.embedding import Embedding
 from fedbandits.contract.facts.fact import Fact
 from fedbandits.contract.facts.link import Link
 from fedbandits.contract.facts.moment import Moment
 from fedbandits.contract.facts.noise import Noise
 from fedbandits.contract.facts.norms import Norms
+from fedbandits.contract.facts.perturbation import Perturbation
 from fedbandits.contract.facts.place import Place
 from fedbandits.contract.facts.range import Range
 from fedbandits.contract.facts.ridge import Ridge
@@ -20,11 +22,13 @@ __all__ = [
     "FACTS",
     "Contamination",
     "Distortion",
+    "Embedding",
     "Fact",
     "Link",
     "Moment",
     "Noise",
     "Norms",
+    "Perturbation",
     "Place",
     "Range",
     "Ridge",

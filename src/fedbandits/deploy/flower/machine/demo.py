@@ -23,6 +23,7 @@ from fedbandits.deploy.flower.book.book import Book
 from fedbandits.deploy.flower.machine.launch import Federation
 from fedbandits.deploy.flower.machine.traffic import environment_of, world_of
 from fedbandits.deploy.settings import Settings
+from fedbandits.linalg.compiling import once, telling
 from fedbandits.simulation.loop import simulate
 
 _LOOK_SECONDS = 0.25
@@ -96,6 +97,10 @@ def _run(agents: int, steps: int, pace: float, seed: int, directory: Path, conso
     told = [directory / f"regrets-{identity}.txt" for identity in range(agents)]
     say = _clock(console)
     say(f"starting a SuperLink, its gate, {agents} nodes and the server")
+    with telling(once(say)):
+        # one process compiles what all would compile at once on a new machine, before the traffic was over
+        simulate(algorithm, environment, steps, seed)
+        isolated = simulate(replace(algorithm, threshold=math.inf), environment, steps, seed)
     federation = Federation(directory, settings, interval=0.5, tell=say)
     begin = federation.directory / "begin"
     begin.unlink(missing_ok=True)
@@ -108,7 +113,6 @@ def _run(agents: int, steps: int, pace: float, seed: int, directory: Path, conso
         federation.start(traffic)  # it loads while everything else does
         begin.touch()
         say("traffic begins")
-        isolated = simulate(replace(algorithm, threshold=math.inf), environment, steps, seed)
         _watch(federation, told, steps, console)
         result = _result(federation.book, told, float(isolated.regret[-1]))
     finally:

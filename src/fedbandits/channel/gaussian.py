@@ -1,0 +1,289 @@
+"""Gaussian noise on sums: what leaves an agent keeps a budget of differential privacy."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Annotated, ClassVar, Literal
+
+import numpy as np
+from pydantic import Field
+
+from fedbandits.channel.releasing import Releasing
+from fedbandits.channel.repairing import Passing, Repairing
+from fedbandits.channel.sensitivity import NoisyField, is_summed, noisy_fields, one_observation
+from fedbandits.channel.stage import End
+from fedbandits.contract.arrays import Array, FloatArray, IntArray
+from fedbandits.contract.catalogue import About, AboutStage
+from fedbandits.contract.errors import ConfigError
+from fedbandits.contract.facts import Embedding, Norms, Perturbation, Range
+from fedbandits.contract.parameters import parameters
+from fedbandits.contract.problem import Problem
+from fedbandits.contract.protection import Adjacency, Unit
+from fedbandits.contract.streams import Streams
+from fedbandits.contract.wire import Bound, Direction, Utterance, WireField, hand_overs
+from fedbandits.models.limits import longest
+from fedbandits.privacy.gaussian import gaussian_mu
+from fedbandits.privacy.prefix_sums import MechanismName, PrefixSums, prefix_sums
+from fedbandits.privacy.spectrum import printed_deviation, printed_spectrum
+
+_FEW = 8
+"""Uploads, unless said otherwise."""
+_BEYOND = 12.0
+"""Standard deviations that noise never reaches."""
+
+_Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+
+
+@parameters
+class Gaussian:
+    """Sums with Gaussian noise: an agent's uploads together are (`epsilon`, `delta`)-differentially private.
+
+    Every observation is cut down to the norms that the problem declares, ||x|| <= L and |y| <= B (`arms` and `rewards`
+    say other ones; where nobody does, this is an error). What an agent hands over in its k-th upload is what is new
+    plus the difference of two consecutive noises of a mechanism for prefix sums (`mechanism`, see
+    `privacy.prefix_sums`), so that a server that adds up has each agent's noisy sum. Noise is symmetric, sigma L^2 on
+    the matrix and sigma L B on the vector, sigma following from the budget exactly (`privacy.gaussian`): all `uploads`
+    together are one Gaussian mechanism.
+
+    When: an agent uploads after `uploads` of its own turns, from number `first` to the share `last` of the horizon and
+    geometrically between them, or after `every` so many; or, with ``when="algorithm"``, whenever the algorithm asks. A
+    trigger that depends on data tells them, whatever is said: it is refused there, unless `leaky`, and then `spent`
+    is infinite. After the last upload nothing is handed over any more, and agents go on with what they know.
+
+    `unit` is what is protected: one ``"observation"``; an ``"agent"``, all it ever contributes, each upload being cut
+    down to the weight of `most` observations; or a ``"person"``, of whom `most` observations are used at each
+    agent, later ones counting for nothing. `adjacency` says how histories differ: the unit is there or counts for
+    nothing (``"add-remove"``), or is another one (``"replace"``).
+
+    `own` is what agents act on. ``"released"``: on what the server tells alone, and at random before. Then everything
+    that leaves an agent, its choices too, follows from its releases, and the whole transcript is private.
+    ``"fused"``: noisy sums of the others and clean data of their own; ``"recent"``, as in the thesis: noisy sums of
+    everybody, and clean own data since the last of them. Choices then rest on data that were not released,
+    and shape what is uploaded next: flipping one reward moves later uploads by far more than noise is made for. The
+    budget holds for fixed histories alone, which is the thesis' definition, and `spent`, which is strict, is infinite.
+
+    Sums are read as observations of the parameter with known covariance (`models.noisy_sums`), and widths know it.
+    ``constants="thesis"`` uses the printed ones instead: tree, sigma_N, and a regulariser of 2 Lambda for each agent.
+
+    Not protected: how many turns an agent has had, and when; what people can tell from the choices they are shown
+    themselves; and the last bits of noise, which is drawn as doubles.
+    """
+
+    epsilon: _Positive = 1.0
+    delta: Annotated[float, Field(gt=0, lt=1)] = 1e-5
+    uploads: Annotated[int, Field(ge=1)] | None = None
+    mechanism: MechanismName = "toeplitz"
+    unit: Unit = "observation"
+    adjacency: Adjacency = "add-remove"
+    own: Literal["released", "fused", "recent"] = "released"
+    when: Literal["geometric", "algorithm"] = "geometric"
+    first: Annotated[int, Field(ge=1)] = 40
+    last: Annotated[float, Field(gt=0, le=1)] = 1 / 3
+    every: Annotated[int, Field(ge=1)] | None = None
+    most: Annotated[int, Field(ge=1)] = 10
+    arms: _Positive | None = None
+    rewards: _Positive | None = None
+    constants: Literal["exact", "thesis"] = "exact"
+    leaky: bool = False
+
+    about: ClassVar[AboutStage] = AboutStage(
+        name="gaussian",
+        summary="sums with Gaussian noise: uploads that keep a budget of differential privacy",
+        source="Dubey (2022), thesis, chapter 6; square-root factorisation as in Fichtenberger et al. (ICML 2023)",
+    )
+
+    def declares(self, about: About) -> About:
+        """See `Stage`."""
+        if about.topology != "star":
+            raise ConfigError(
+                f"gaussian: {about.name} talks to {'its peers' if about.topology == 'graph' else 'nobody'}; it serves "
+                "algorithms that send sums to a server, such as dislinucb; private on their own are private-linucb "
+                "and, on networks, fedlinucb-network"
+            )
+        for utterance in about.says:
+            if utterance.direction == "up":
+                _check_sums(about.name, utterance)
+        if len(hand_overs(about.says)) != 1:
+            raise ConfigError(f"gaussian: {about.name} hands over sums in several kinds of messages, or in none")
+        if self.when == "algorithm" and about.calls == "data" and not self.leaky:
+            raise ConfigError(
+                f"gaussian: when {about.name} uploads depends on data, and the moment tells of them, whatever noise; "
+                "leave when='algorithm' out, give the algorithm a schedule, or say leaky=true: then nothing is claimed"
+            )
+        self._check_constants()
+        return replace(
+            about,
+            name=f"{about.name}|gaussian",
+            says=tuple(self._declared(utterance) for utterance in about.says),
+            calls=about.calls if self.when == "algorithm" and self.every is None else "scheduled",
+            private=True,
+            guarantee=self._guarantee(about),
+        )
+
+    def poses(self, problem: Problem) -> Problem:
+        """See `Stage`: bounds that observations are cut down to."""
+        norms, known = problem.get(Norms), problem.get(Range)
+        if self.arms is None and norms is None and problem.get(Embedding) is None:
+            raise ConfigError(
+                "gaussian: arms of any length have no sensitivity; tell the fact norms, or the norm that arms are cut "
+                "down to: gaussian:arms=1"
+            )
+        if self.rewards is None and known is None:
+            raise ConfigError(
+                "gaussian: rewards of any size have no sensitivity; tell the fact range, or the size that rewards are "
+                "cut down to: gaussian:rewards=1"
+            )
+        norms = norms or Norms()
+        bounded = problem.knowing(Norms(norms.parameter, norms.arms if self.arms is None else self.arms))
+        if self.rewards is not None:
+            bounded = bounded.knowing(Range(-self.rewards, self.rewards))
+        return bounded.knowing(self._perturbation(bounded))
+
+    def ends(
+        self,
+        says: tuple[Utterance, ...],
+        away: Direction,
+        n: int,
+        sizes: Mapping[str, int],
+        rng: Streams,
+        problem: Problem,
+    ) -> End:
+        """See `Stage`."""
+        (kind,) = hand_overs(says)
+        (utterance,) = (one for one in says if one.kind == kind and one.direction == "up")
+        fields = noisy_fields(utterance, "increment", problem, sizes)
+        if away == "down":
+            pooled = all(item.pooled for item in utterance.fields if item.adds == "increment" and not item.counts)
+            return Passing() if pooled else Repairing(kind, fields, n, self.noise(problem))
+        return Releasing(self, says, utterance, fields, n, rng, problem)
+
+    # what follows from the budget
+
+    def sums(self, problem: Problem) -> PrefixSums:
+        """The mechanism, for as many uploads as there are."""
+        return prefix_sums(self.mechanism, self.turns(problem)[1])
+
+    def turns(self, problem: Problem) -> tuple[IntArray | None, int]:
+        """The turns after which an agent uploads, None where the algorithm says when, and how often it may."""
+        horizon = problem.horizon
+        if self.every is not None:
+            regular = np.arange(self.every, horizon + 1, self.every)
+            if len(regular) == 0:
+                raise ConfigError(f"gaussian: every={self.every} allows no upload within {horizon} turns; lower it")
+            turns = regular[: self.uploads]
+            return turns, len(turns)
+        if self.when == "algorithm":
+            if self.uploads is None:
+                raise ConfigError(
+                    "gaussian: how often the algorithm asks is not known beforehand; say how often an agent may "
+                    "upload, as in gaussian:uploads=32"
+                )
+            return None, self.uploads
+        uploads = _FEW if self.uploads is None else self.uploads
+        last = max(1.0, self.last * horizon)
+        first = min(float(self.first), max(1.0, last / uploads))
+        turns = np.unique(np.round(np.geomspace(first, last, uploads)).astype(np.int64))
+        return turns, len(turns)
+
+    def weight(self, fields: tuple[NoisyField, ...]) -> float:
+        """By how much one unit moves one upload, in units of the noise's standard deviation."""
+        one = one_observation(fields, self.adjacency)
+        return one if self.unit == "observation" else self.most * one
+
+    def sensitivities(self, problem: Problem, fields: tuple[NoisyField, ...]) -> FloatArray:
+        """(m,) by how much one unit moves the first k releases, in those units: what mu is over sigma."""
+        sums = self.sums(problem)
+        reach = sums.joint_sensitivities if self.unit == "agent" else sums.sensitivities
+        return np.asarray(self.weight(fields) * reach)
+
+    def noise(self, problem: Problem, fields: tuple[NoisyField, ...] | None = None) -> float:
+        """sigma: the standard deviation of the z that the mechanism is made of, in units of one observation's bound."""
+        pair = _PAIR if fields is None else fields
+        if self.constants == "thesis":
+            squared = longest(problem) ** 2
+            size = (squared + _size(problem) ** 2) / squared
+            return printed_deviation(self.epsilon, self.delta, self.turns(problem)[1]) * size
+        return float(self.sensitivities(problem, pair)[-1]) / gaussian_mu(self.epsilon, self.delta)
+
+    def _perturbation(self, problem: Problem) -> Perturbation:
+        sums, reach, n = self.sums(problem), longest(problem), problem.agents
+        others = n - 1 if self.own == "fused" and n > 1 else n
+        deviation = self.noise(problem) * math.sqrt(others * float(sums.variances.max()))
+        printed = 0.0
+        if self.constants == "thesis":
+            size = reach**2 + _size(problem) ** 2
+            printed = printed_spectrum(self.epsilon, self.delta, sums.uploads) * size
+        return Perturbation(
+            matrix=deviation * reach**2,
+            vector=deviation * reach * _size(problem),
+            agents=others,
+            releases=sums.uploads,
+            printed=printed,
+        )
+
+    def _check_constants(self) -> None:
+        if self.constants == "thesis" and (self.mechanism != "tree" or self.unit != "observation"):
+            raise ConfigError(
+                "gaussian: the thesis' constants are for its tree and for single observations; say mechanism=tree and "
+                "unit=observation, or leave constants='thesis' out"
+            )
+
+    def _declared(self, utterance: Utterance) -> Utterance:
+        """Noisy sums are no longer semidefinite, and bounded by what noise may add."""
+        fields = []
+        for item in utterance.fields:
+            if item.adds in ("increment", "total") and not item.counts:
+                noisy = utterance.direction == "up" and item.bound is not None
+                bound = Bound(_Loosened(self, item), per_observation=False) if noisy else None
+                fields.append(replace(item, semidefinite=False, bound=bound))
+            else:
+                fields.append(item)
+        return replace(utterance, fields=tuple(fields))
+
+    def _guarantee(self, about: About) -> str:
+        if self.leaky and self.when == "algorithm":
+            return "no privacy is claimed: when agents call depends on data"
+        what = "the whole transcript" if self.own == "released" else "uploads, for fixed histories,"
+        return (
+            f"{what} ({self.epsilon:g}, {self.delta:g})-differentially private in one {self.unit} ({self.adjacency}); "
+            f"of regret, none proved. Without noise: {about.guarantee}"
+        )
+
+
+_PAIR = (NoisyField("gram", (1, 1), True, 1.0), NoisyField("moment", (1,), False, 1.0))
+"""What most algorithms send: a matrix, and a vector within it."""
+
+
+@dataclass(frozen=True)
+class _Loosened:
+    """What a noisy field keeps to: that of the clean one, and what noise may add to it in all."""
+
+    stage: Gaussian
+    item: WireField
+
+    def __call__(self, problem: Problem, asked: Mapping[str, Array]) -> float:
+        bound = self.item.bound
+        assert bound is not None
+        clean = bound.limit(problem, asked) * (longest(problem) if bound.within is not None else 1.0)
+        seen = problem.get(Embedding)
+        entries = (problem.dim if seen is None else seen.dim) ** len(self.item.shape)
+        spread = self.stage.noise(problem) * math.sqrt(2 * float(self.stage.sums(problem).variances.max()))
+        return clean * (problem.horizon + _BEYOND * spread * math.sqrt(entries))
+
+
+def _size(problem: Problem) -> float:
+    known = problem.get(Range)
+    return 1.0 if known is None else known.largest
+
+
+def _check_sums(name: str, utterance: Utterance) -> None:
+    """Raise unless everything in an utterance of agents is a sum whose sensitivity is known, or counts turns."""
+    for item in utterance.fields:
+        if item.counts or (item.dtype == "f8" and is_summed(item, "increment")):
+            continue
+        raise ConfigError(
+            f"gaussian: {item.name!r} of {name} is no sum to which every observation adds a known amount, so that "
+            "nobody can say how much noise it needs; use dislinucb, fedlinucb-async or async-linucb"
+        )

@@ -1,0 +1,292 @@
+"""The agents' end of a noise stage: it gathers what is new, releases it with noise when it is due, and reads what comes
+back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING, ClassVar
+
+import numpy as np
+
+from fedbandits.channel.field_arrays import FieldArrays
+from fedbandits.channel.sensitivity import NoisyField
+from fedbandits.channel.stage import End, Observed
+from fedbandits.contract.arrays import BoolArray, FloatArray, IntArray, State
+from fedbandits.contract.errors import ConfigError
+from fedbandits.contract.facts import Embedding, Norms, Range
+from fedbandits.contract.messages import Message
+from fedbandits.contract.problem import Problem
+from fedbandits.contract.protection import Protection
+from fedbandits.contract.streams import Streams
+from fedbandits.contract.wire import Utterance
+from fedbandits.models.noisy_sums import reading
+from fedbandits.privacy.gaussian import gaussian_epsilon
+from fedbandits.privacy.persons import PersonCounts
+from fedbandits.privacy.prefix_sums import NoiseSteps
+
+if TYPE_CHECKING:
+    from fedbandits.channel.gaussian import Gaussian
+
+
+class Releasing(End):
+    """For n agents: `held`, clean sums that are not yet released; `own`, clean sums handed over by the algorithm so
+    far; `sent`, noisy sums that have left; `owed`, what has left and was not taken in, to be sent again as it is, which
+    costs nothing; `heard` and `read`, noisy sums that the server told piece by piece, and what was made of them.
+    """
+
+    keeps: ClassVar[tuple[str, ...]] = (
+        *("held", "own", "sent", "owed", "heard", "read", "steps", "observed", "counted", "persons", "rng"),
+    )
+
+    def __init__(
+        self,
+        stage: Gaussian,
+        says: tuple[Utterance, ...],
+        utterance: Utterance,
+        fields: tuple[NoisyField, ...],
+        n: int,
+        rng: Streams,
+        problem: Problem,
+    ) -> None:
+        self._stage = stage
+        self._kind = utterance.kind
+        self._fields = fields
+        self._counts = next((item.name for item in utterance.fields if item.counts), None)
+        self._told = {one.kind: _noisy(one, fields) for one in says if one.direction == "down"}
+        self._problem = problem
+        self._turns, self._allowed = stage.turns(problem)
+        self._deviation = stage.noise(problem, fields)
+        self._epsilons = self._spending()
+        matrix = next((field for field in fields if field.symmetric), None)
+        self._matrix = None if matrix is None else matrix.name
+        self._reading = None if matrix is None else reading(problem, matrix.shape[0])
+        self.blind = stage.own == "released"
+        self._fused = stage.own == "fused"
+
+        def zeros() -> FieldArrays:
+            return FieldArrays({f"{self._kind}-{field.name}": (n, *field.shape) for field in fields})
+
+        self.held, self.own, self.sent, self.owed = zeros(), zeros(), zeros(), zeros()
+        self.heard, self.read = zeros(), zeros()
+        self.steps = NoiseSteps(stage.sums(problem), n, sum(field.size for field in fields))
+        self.observed = np.zeros(n, dtype=np.int64)
+        """(n,) turns of each agent so far."""
+        self.counted = np.zeros((n, 2))
+        """(n, 2) turns inside of what is held, and of what is owed."""
+        self.persons = PersonCounts()
+        self._attributed: dict[int, int] = {}
+        self.rng = rng
+
+    # what agents observe
+
+    def attributed(self, who: IntArray, persons: IntArray) -> None:
+        """See `End`."""
+        self._attributed.update(zip(who.tolist(), persons.tolist(), strict=True))
+
+    def observing(self, who: IntArray, arms: FloatArray, picks: IntArray, rewards: FloatArray) -> Observed:
+        """The observation, cut down to its bounds; as nothing where a person has given enough."""
+        rows = np.arange(len(who))
+        chosen, left = arms[rows, picks], self._within_range(rewards)
+        scale = np.ones(len(who))
+        if self._problem.get(Embedding) is None:  # features have the norms they have
+            norms = np.sqrt(np.einsum("wd,wd->w", chosen, chosen))
+            longest = self._problem.get(Norms, Norms()).arms
+            scale = np.where(norms > longest, longest / np.maximum(norms, 1e-300), 1.0)
+        if self._stage.unit == "person":
+            scale = np.where(self._admitted(who), scale, 0.0)
+            left = np.where(scale > 0, left, 0.0)
+        self.observed[who] += 1
+        if (scale == 1.0).all():
+            return arms, picks, left
+        arms = np.array(arms)
+        arms[rows, picks] = chosen * scale[:, None]
+        return arms, picks, left
+
+    def _within_range(self, rewards: FloatArray) -> FloatArray:
+        known = self._problem.get(Range)
+        return rewards if known is None else np.clip(rewards, known.low, known.high)
+
+    def _admitted(self, who: IntArray) -> BoolArray:
+        missing = [agent for agent in who.tolist() if agent not in self._attributed]
+        if missing:
+            raise ConfigError(
+                "gaussian: unit='person' needs to be told whom each observation is about; give a person with every "
+                "decision, or use unit='observation' or 'agent'"
+            )
+        persons = np.array([self._attributed.pop(agent) for agent in who.tolist()], dtype=np.int64)
+        return self.persons.admit(who, persons, self._stage.most)
+
+    # when they call
+
+    def calling(self, would: BoolArray) -> BoolArray:
+        """Who is due; or who would call, where the algorithm says when, and may still release something."""
+        everybody = np.arange(len(self.observed))
+        return would & (self.steps.made < self._allowed) if self._turns is None else self._due(everybody)
+
+    def urgency(self, would: FloatArray | None) -> FloatArray | None:
+        """How far each agent has come from one upload to the next."""
+        if self._turns is None:
+            return None if would is None else np.where(self.steps.made < self._allowed, would, 0.0)
+        ahead = np.append(self._turns, np.iinfo(np.int64).max)[self.steps.made]
+        behind = np.concatenate([[0], self._turns])[self.steps.made]
+        return np.asarray(np.clip((self.observed - behind) / (ahead - behind), 0.0, None))
+
+    def _due(self, who: IntArray) -> BoolArray:
+        """(w,) whose next release may be made now."""
+        made = self.steps.made[who]
+        if self._turns is None:
+            return np.asarray(made < self._allowed)
+        ahead = np.append(self._turns, np.iinfo(np.int64).max)[made]
+        return np.asarray(self.observed[who] >= ahead)
+
+    # what they say
+
+    def outgoing(self, message: Message) -> Message:
+        """What is due, with noise; what is not is kept for later, and sums of nothing are sent in its place."""
+        if message.kind != self._kind:
+            return message
+        who, arrays = message.who, dict(message.arrays)
+        due = np.flatnonzero(self._due(who))
+        speakers = who[due]
+        for field in self._fields:
+            for kept in (self.held, self.own):
+                self._of(kept, field)[who] += arrays[field.name]
+        if self._counts in arrays:
+            self.counted[who, 0] += arrays[self._counts]
+        fresh = {field.name: self._of(self.held, field)[speakers] for field in self._fields}
+        share = self._weighed(fresh)
+        noise = self._noise(speakers)
+        for field in self._fields:
+            owed, held = self._of(self.owed, field), self._of(self.held, field)
+            released = fresh[field.name] * share.reshape(-1, *[1] * len(field.shape)) + noise[field.name]
+            said = owed[who]
+            said[due] += released
+            owed[who] = 0.0
+            held[speakers] = 0.0
+            self._of(self.sent, field)[who] += said
+            arrays[field.name] = said
+        if self._counts in arrays:
+            said = self.counted[who, 1]
+            said[due] += self.counted[speakers, 0]
+            self.counted[who, 1] = 0.0
+            self.counted[speakers, 0] = 0.0
+            arrays[self._counts] = said
+        return replace(message, arrays=arrays)
+
+    def returned(self, message: Message) -> Message | None:
+        """Kept, and sent again with the next upload: it is released, and noise is never drawn anew for the same."""
+        if message.kind != self._kind:
+            return message
+        for field in self._fields:
+            self._of(self.owed, field)[message.who] += message.arrays[field.name]
+            self._of(self.sent, field)[message.who] -= message.arrays[field.name]
+        if self._counts is not None and self._counts in message.arrays:
+            self.counted[message.who, 1] += message.arrays[self._counts]
+        return None
+
+    def _weighed(self, fresh: Mapping[str, FloatArray]) -> FloatArray:
+        """(w,) the share of each upload that is released: all of it, unless agents are protected as a whole."""
+        rows = len(next(iter(fresh.values())))
+        if self._stage.unit != "agent":
+            return np.ones(rows)
+        squares = np.sum([field.weight(fresh[field.name]) for field in self._fields], axis=0)
+        # between any two uploads of one agent lies at most twice the weight of one
+        most = self._stage.weight(self._fields) / (2.0 if self._stage.adjacency == "replace" else 1.0)
+        return np.asarray(np.minimum(1.0, most / np.sqrt(np.maximum(squares, 1e-300))))
+
+    def _noise(self, who: IntArray) -> dict[str, FloatArray]:
+        """By field (w, ...) the noise of a release, less that of the one before."""
+        size = sum(field.size for field in self._fields)
+        normals = self._deviation * self.rng.secret.normal(who, size) if len(who) else np.zeros((0, size))
+        steps = self.steps.step(who, normals)
+        found, start = {}, 0
+        for field in self._fields:
+            found[field.name] = field.spread(steps[:, start : start + field.size])
+            start += field.size
+        return found
+
+    # what they are told
+
+    def incoming(self, message: Message) -> Message:
+        """Noisy sums, read as statistics (`models.noisy_sums`)."""
+        told = self._told.get(message.kind, {})
+        if self._matrix not in told or self._reading is None:
+            return message
+        who, arrays = message.who, dict(message.arrays)
+        noisy = {name: self._total(who, name, adds, arrays[name]) for name, adds in told.items()}
+        vector = next((name for name in told if name != self._matrix), None)
+        gram, moment = self._reading.read(noisy[self._matrix], None if vector is None else noisy[vector])
+        for name, value in ((self._matrix, gram), (vector, moment)):
+            if name is not None and value is not None:
+                arrays[name] = self._handed_on(who, name, told[name], value)
+        return replace(message, arrays=arrays)
+
+    def _total(self, who: IntArray, name: str, adds: str, value: FloatArray) -> FloatArray:
+        """(w, ...) the noisy sum over everybody, or, where own data are used as they are, over everybody else."""
+        sent = self.sent.of(self._kind, name)
+        assert sent is not None
+        if adds == "total":
+            return value - sent[who] if self._fused else value
+        heard = self.heard.of(self._kind, name)
+        assert heard is not None
+        heard[who] += value
+        # what is told piece by piece leaves out what the agent said itself
+        return heard[who] if self._fused else heard[who] + sent[who]
+
+    def _handed_on(self, who: IntArray, name: str, adds: str, value: FloatArray) -> FloatArray:
+        own, read = self.own.of(self._kind, name), self.read.of(self._kind, name)
+        assert own is not None
+        assert read is not None
+        if adds == "total":
+            return value + own[who] if self._fused else value
+        step = value - read[who]
+        read[who] = value
+        return step
+
+    # what it costs
+
+    def protection(self) -> Protection:
+        """See `End`."""
+        stage, made = self._stage, self.steps.made
+        spent = self._epsilons[made]
+        strict = stage.own == "released" and not (stage.leaky and self._turns is None)
+        leaks = stage.leaky and self._turns is None
+        return Protection(
+            unit=stage.unit,
+            adjacency=stage.adjacency,
+            definition="transcript" if stage.own == "released" else "fixed histories",
+            epsilon=stage.epsilon,
+            delta=stage.delta,
+            mechanism=stage.mechanism,
+            releases=made.copy(),
+            allowed=self._allowed,
+            spent=np.where(made > 0, np.inf, 0.0) if leaks else spent,
+            strictly=spent if strict else np.where(made > 0, np.inf, 0.0),
+            sensitivity=stage.weight(self._fields),
+        )
+
+    def _spending(self) -> FloatArray:
+        """(m+1,) epsilon once k releases were made."""
+        stage = self._stage
+        mus = stage.sensitivities(self._problem, self._fields) / self._deviation
+        return np.array([0.0, *(gaussian_epsilon(float(mu), stage.delta) for mu in mus)])
+
+    def portrait(self) -> State:
+        """Releases made, and epsilon spent on them."""
+        found = self.protection()
+        return {"releases": found.releases, "epsilon": found.spent}
+
+    def _of(self, kept: FieldArrays, field: NoisyField) -> FloatArray:
+        found = kept.of(self._kind, field.name)
+        assert found is not None
+        return found
+
+
+def _noisy(utterance: Utterance, fields: tuple[NoisyField, ...]) -> dict[str, str]:
+    """The fields of what a server tells that are made of noisy sums, and whether they are totals or increments."""
+    names = {field.name for field in fields}
+    return {
+        item.name: item.adds for item in utterance.fields if item.name in names and item.adds in ("total", "increment")
+    }

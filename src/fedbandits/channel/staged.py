@@ -1,0 +1,187 @@
+"""Agents and servers whose messages go through the ends of stages."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import numpy as np
+
+from fedbandits.channel.ends import Ends
+from fedbandits.contract.arrays import BoolArray, FloatArray, IntArray, State, check_arms, check_feedback, first_highest
+from fedbandits.contract.messages import Conversation, Message
+from fedbandits.contract.population import Choices, Ellipsoids, Population
+from fedbandits.contract.protection import Protection
+from fedbandits.contract.server import Server
+from fedbandits.contract.streams import Streams
+from fedbandits.contract.wrapping import Wrapping
+
+
+class StagedAgents(Wrapping):
+    """`inner` agents whose messages go through `ends`. What a stage makes of a message costs no privacy beyond it."""
+
+    keeps: ClassVar[tuple[str, ...]] = ("inner", "ends")
+
+    def __init__(self, inner: Population, ends: Ends) -> None:
+        super().__init__(inner)
+        self.ends = ends
+
+    def learn(self, who: IntArray, arms: FloatArray, picks: IntArray, rewards: FloatArray) -> None:
+        """What the stages make of the observation."""
+        check_feedback(who, arms, picks, rewards, len(self), arms.shape[-1])  # before a stage has taken note of it
+        self.inner.learn(who, *self.ends.observing(who, arms, picks, rewards))
+
+    def attribute(self, who: IntArray, persons: IntArray) -> None:
+        """As the stages want to know."""
+        self.inner.attribute(who, persons)
+        self.ends.attributed(who, persons)
+
+    def calling(self) -> BoolArray:
+        """As the stages let the inner agents do."""
+        return self.ends.calling(self.inner.calling())
+
+    def urgency(self) -> FloatArray | None:
+        """As the stages let the inner agents be."""
+        return self.ends.urgency(self.inner.urgency())
+
+    def answer(self, request: Message) -> Message | None:
+        """What the inner agents answer, through the stages."""
+        reply = self.inner.answer(heard(self.ends, request))
+        return None if reply is None else self._sent(reply)
+
+    def restore(self, sent: Message, observed: FloatArray) -> None:
+        """The inner agents take back what the server would have heard, unless a stage keeps it."""
+        left = self.ends.returned(sent)
+        if left is not None:
+            self.inner.restore(left, observed)
+
+    @property
+    def delta(self) -> float:
+        """That of the stage that protects, or of the inner agents."""
+        found = self.ends.protection()
+        return self.inner.delta if found is None else found.delta
+
+    def spent(self) -> FloatArray | None:
+        """What the stage that protects has spent, by the strict definition, or the inner agents."""
+        found = self.ends.protection()
+        return self.inner.spent() if found is None else found.strictly
+
+    def protection(self) -> Protection | None:
+        """That of the stages, or of the inner agents."""
+        found = self.ends.protection()
+        return self.inner.protection() if found is None else found
+
+    def portrait(self) -> State:
+        """As the inner agents show, and the stages."""
+        return {**self.inner.portrait(), **self.ends.portrait()}
+
+    def _sent(self, reply: Message) -> Message:
+        sent = self.ends.outgoing(reply) if reply.arrays else reply
+        self.ends.reached(sent.who)
+        return sent
+
+
+class BlindAgents(StagedAgents):
+    """Agents that learn, and others that act: what `inner` agents observe moves no choice but through the server.
+
+    `acting` agents never learn; they are told what the server tells everybody, and choose. Whatever leaves an agent,
+    its choices included, then follows from what was released before: that is all its privacy rests on, whatever the
+    algorithm. Until they are told something they choose at random, each from its own stream. Memory and what it costs
+    to take in a message are twice those of agents who see.
+    """
+
+    keeps: ClassVar[tuple[str, ...]] = ("inner", "ends", "acting", "told", "rng")
+
+    def __init__(self, inner: Population, acting: Population, ends: Ends, rng: Streams) -> None:
+        super().__init__(inner, ends)
+        self.acting = acting
+        self.told = np.zeros(len(inner), dtype=np.bool_)
+        """(n,) who has been told anything."""
+        self.rng = rng
+
+    def choose(self, who: IntArray, arms: FloatArray) -> IntArray:
+        """What acting agents choose; at random where nothing is known."""
+        if self.told[who].all():
+            return self.acting.choose(who, arms)
+        check_arms(who, arms, len(self), arms.shape[-1])
+        told = self.told[who]
+        picks = np.empty(len(who), dtype=np.int64)
+        if told.any():
+            picks[told] = self.acting.choose(who[told], arms[told])
+        drawn = self.rng.uniform(who[~told])
+        picks[~told] = np.minimum((drawn * arms.shape[1]).astype(np.int64), arms.shape[1] - 1)
+        return picks
+
+    def scores(self, who: IntArray, arms: FloatArray) -> FloatArray | None:
+        """Those of acting agents; NaN where choices are random."""
+        found = self.acting.scores(who, arms)
+        return None if found is None else np.where(self.told[who][:, None], found, np.nan)
+
+    def chances(self, who: IntArray, arms: FloatArray) -> FloatArray | None:
+        """Those of acting agents; all the same where choices are random."""
+        told = self.told[who]
+        found = self.acting.chances(who, arms)
+        if told.all():
+            return found
+        even = np.full(arms.shape[:2], 1.0 / arms.shape[1])
+        if found is None:  # who is told takes the best arm for certain
+            scores = self.acting.scores(who, arms)
+            if scores is None:
+                return None
+            found = np.zeros(arms.shape[:2])
+            found[np.arange(len(who)), first_highest(who, scores)] = 1.0
+        return np.where(told[:, None], found, even)
+
+    def choose_and_tell(self, who: IntArray, arms: FloatArray) -> Choices:
+        """See `Population`."""
+        if self.told[who].all():
+            return self.acting.choose_and_tell(who, arms)
+        return Population.choose_and_tell(self, who, arms)
+
+    def answer(self, request: Message) -> Message | None:
+        """Learning agents hand over what they have; both are told what the server tells."""
+        told = heard(self.ends, request)
+        reply = self.inner.answer(told)
+        if reply is not None:
+            return self._sent(reply)
+        self.acting.answer(told)
+        self.told[request.who] = True
+        return None
+
+    def ellipsoids(self) -> Ellipsoids | None:
+        """As acting agents tell."""
+        return self.acting.ellipsoids()
+
+    def portrait(self) -> State:
+        """As acting agents show, and the stages."""
+        return {**self.acting.portrait(), **self.ends.portrait()}
+
+
+class StagedServer(Server):
+    """An `inner` server whose messages go through `ends`."""
+
+    keeps: ClassVar[tuple[str, ...]] = ("inner", "ends")
+
+    def __init__(self, inner: Server, ends: Ends) -> None:
+        self.inner = inner
+        self.ends = ends
+
+    def converse(self, callers: IntArray) -> Conversation:
+        """What the inner server says, through the stages."""
+        conversation = self.inner.converse(callers)
+        try:
+            request = next(conversation)
+            while True:
+                reply = yield self.ends.outgoing(request) if request.arrays else request
+                self.ends.reached(reply.who)
+                request = conversation.send(heard(self.ends, reply))
+        except StopIteration:
+            return
+
+    def portrait(self) -> State:
+        """As the inner server shows."""
+        return self.inner.portrait()
+
+
+def heard(ends: Ends, message: Message) -> Message:
+    """What arrives, through `ends`; a signal has nothing that a stage could change."""
+    return ends.incoming(message) if message.arrays else message
