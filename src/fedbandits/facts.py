@@ -1,6 +1,7 @@
 """Facts: what may be known of a problem beforehand, as in `Agent.open(..., facts=[Noise(0.5), Range(0, 1)])`."""
 
 from fedbandits.contract.facts import (
+    RKHS,
     Contamination,
     Fact,
     Link,
@@ -14,6 +15,7 @@ from fedbandits.contract.facts import (
 )
 
 __all__ = [
+    "RKHS",
     "Contamination",
     "Fact",
     "Link",

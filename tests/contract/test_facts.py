@@ -17,6 +17,7 @@ import fedbandits as fb
 from fedbandits.contract.catalogue import About
 from fedbandits.contract.facts import (
     FACTS,
+    RKHS,
     Contamination,
     Fact,
     Link,
@@ -40,6 +41,14 @@ TOLD = {
     "shared": st.builds(Shared, st.integers(1, 10**6)),
     "moment": st.builds(Moment, st.floats(1, 2, exclude_min=True), sizes_of_things, sizes_of_things),
     "contamination": st.builds(Contamination, st.floats(0, 1, exclude_max=True)),
+    "rkhs": st.builds(
+        lambda scales, bound, additive, low, extent: RKHS(scales, bound, additive, low, low + extent),
+        st.floats(1e-3, 1e3) | st.lists(st.floats(1e-3, 1e3), min_size=1, max_size=4).map(tuple),
+        st.floats(1e-3, 1e3),
+        st.booleans(),
+        st.floats(-1e3, 1e3),
+        st.floats(1e-3, 1e3),
+    ),
     "range": st.tuples(st.floats(-1e6, 1e6), st.floats(1e-3, 1e6)).map(lambda pair: Range(pair[0], sum(pair))),
 }
 facts = st.sampled_from(sorted(FACTS)).flatmap(lambda name: TOLD[name])
@@ -206,3 +215,13 @@ def test_a_fact_of_ones_own_needs_nothing_else():
         SIZES.need(Weather, by=about)
     with pytest.raises(fb.ConfigError, match=r"weather has no parameter 'wnd'; did you mean 'wind'\?"):
         Weather(rain=1.0, wnd=2.0)
+
+
+def test_there_are_as_many_lengthscales_as_coordinates():
+    assert RKHS(0.5).scales(3) == (0.5, 0.5, 0.5)
+    assert RKHS((0.5, 2.0)).scales(2) == (0.5, 2.0)
+    with pytest.raises(ValueError, match="rkhs: 2 lengthscales are told for arms of dimension 3"):
+        RKHS((0.5, 2.0)).scales(3)
+    for bad in ({"lengthscales": ()}, {"lengthscales": 0.0}, {"lengthscales": 1.0, "low": 1.0, "high": 1.0}):
+        with pytest.raises(fb.ConfigError, match="rkhs"):
+            RKHS(**bad)

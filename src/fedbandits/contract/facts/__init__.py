@@ -12,14 +12,18 @@ from fedbandits.contract.facts.perturbation import Perturbation
 from fedbandits.contract.facts.place import Place
 from fedbandits.contract.facts.range import Range
 from fedbandits.contract.facts.ridge import Ridge
+from fedbandits.contract.facts.rkhs import RKHS
 from fedbandits.contract.facts.shared import Shared
 from fedbandits.contract.facts.truth import Truth
 
-FACTS: dict[str, type[Fact]] = {kind.name: kind for kind in (Noise, Norms, Link, Shared, Moment, Contamination, Range)}
+FACTS: dict[str, type[Fact]] = {
+    kind.name: kind for kind in (Noise, Norms, Link, Shared, Moment, Contamination, Range, RKHS)
+}
 """Those that configuration files may tell, by name."""
 
 __all__ = [
     "FACTS",
+    "RKHS",
     "Contamination",
     "Distortion",
     "Embedding",
