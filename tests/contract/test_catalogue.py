@@ -35,7 +35,7 @@ def test_an_unknown_name_gets_a_suggestion():
     with pytest.raises(ConfigError, match=r"unknown algorithm 'dislinusb'; did you mean 'dislinucb'\?"):
         algorithm("dislinusb")
     with pytest.raises(
-        ConfigError, match=r"unknown environment 'xyz'; known are: .*linear, linear-fixed, linear-shared"
+        ConfigError, match=r"unknown environment 'xyz'; known are: .*linear, linear-bounded, linear-fixed"
     ):
         environment("xyz")
 

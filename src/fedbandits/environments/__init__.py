@@ -4,10 +4,11 @@ from fedbandits.contract.catalogue import AboutEnvironment, Registry
 from fedbandits.contract.world import Environment, Outcome, Turn, World
 from fedbandits.environments.armed import ArmedWorld, BernoulliArms, GaussianArms, StableArms
 from fedbandits.environments.clustered import ClusteredDrift, ClusteredLinear
+from fedbandits.environments.gap import Gap, Gap2
 from fedbandits.environments.generalized import Logistic, PoissonCounts, Probit
 from fedbandits.environments.hard import HardContaminated, HardHeavyTailed, HardMinimax
 from fedbandits.environments.lastfm import LastFM
-from fedbandits.environments.linear import Linear, LinearFixed, LinearShared
+from fedbandits.environments.linear import Linear, LinearBounded, LinearFixed, LinearShared
 from fedbandits.environments.movielens import MovieLens
 from fedbandits.environments.recommendation import Log, Recommendation
 
@@ -16,8 +17,11 @@ ENVIRONMENTS: Registry[Environment] = Registry(
     "fedbandits.environments",
     (
         Linear,
+        LinearBounded,
         LinearFixed,
         LinearShared,
+        Gap,
+        Gap2,
         ClusteredLinear,
         ClusteredDrift,
         Logistic,
@@ -43,12 +47,15 @@ __all__ = [
     "ClusteredDrift",
     "ClusteredLinear",
     "Environment",
+    "Gap",
+    "Gap2",
     "GaussianArms",
     "HardContaminated",
     "HardHeavyTailed",
     "HardMinimax",
     "LastFM",
     "Linear",
+    "LinearBounded",
     "LinearFixed",
     "LinearShared",
     "Log",

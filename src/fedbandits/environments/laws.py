@@ -52,6 +52,30 @@ class Gaussian:
 
 
 @dataclass(frozen=True, slots=True)
+class Uniform:
+    """y = <theta, x> + uniform noise of standard deviation `noise`, which is also its sub-Gaussian constant."""
+
+    noise: float
+
+    @property
+    def reach(self) -> float:
+        """The largest noise there is."""
+        return math.sqrt(3) * self.noise
+
+    def means(self, scores: FloatArray) -> FloatArray:
+        """The scores themselves."""
+        return scores
+
+    def shocks(self, rng: np.random.Generator, shape: tuple[int, ...]) -> FloatArray:
+        """Noise."""
+        return self.reach * (2 * rng.random(shape) - 1)
+
+    def rewards(self, means: FloatArray, shocks: FloatArray) -> FloatArray:
+        """Mean plus noise."""
+        return means + shocks
+
+
+@dataclass(frozen=True, slots=True)
 class Bernoulli:
     """y is 1 with probability mu(<theta, x>), else 0: clicks."""
 

@@ -14,14 +14,14 @@ from pydantic import Field, model_validator
 
 from fedbandits.contract.arrays import BoolArray, FloatArray, IntArray
 from fedbandits.contract.catalogue import AboutEnvironment
-from fedbandits.contract.facts import Noise, Norms, Shared, Truth
+from fedbandits.contract.facts import Noise, Norms, Range, Shared, Truth
 from fedbandits.contract.parameters import parameters
 from fedbandits.contract.problem import Problem
 from fedbandits.contract.world import Outcome, Turn, World, parts_of
 from fedbandits.environments import attendance
 from fedbandits.environments.arms import ArmSource, FreshArms, OneSetOfArms, PoolArms, Spread
 from fedbandits.environments.attendance import Attendance
-from fedbandits.environments.laws import Gaussian, Law
+from fedbandits.environments.laws import Gaussian, Law, Uniform
 from fedbandits.linalg.jit import jit
 
 _BLOCK = 2**18
@@ -193,6 +193,28 @@ class Linear:
 
     def _parameters(self, rng: np.random.Generator) -> FloatArray:
         return unit_rows(rng, 1, self.dim)
+
+
+@parameters
+class LinearBounded(Linear):
+    """As `Linear`, with noise that is uniform in [-sqrt(3) noise, sqrt(3) noise], hence of the same standard deviation:
+    rewards have a range, and a budget of privacy holds without cutting any of them down.
+    """
+
+    about: ClassVar[AboutEnvironment] = AboutEnvironment(
+        name="linear-bounded",
+        family="linear",
+        summary="one parameter for all agents, unit-norm arms, rewards in a known range",
+        source="setting of Wang, Hu, Chen & Wang (ICLR 2020), with bounded noise",
+    )
+
+    def _law(self) -> Law:
+        return Uniform(self.noise)
+
+    def _problem(self, horizon: int) -> Problem:
+        known = super()._problem(horizon)
+        most = known.get(Norms, Norms()).arms + Uniform(self.noise).reach
+        return known.knowing(Range(-most, most))
 
 
 @parameters
