@@ -18,6 +18,7 @@ from fedbandits.contract.catalogue import ConfigError, Registry, hint
 from fedbandits.contract.description import plain
 from fedbandits.environments import ENVIRONMENTS
 from fedbandits.experiments import load_experiment, shipped_experiments
+from fedbandits.experiments.sizes import WHOLE
 from fedbandits.graphs.topologies import NETWORKS
 
 if TYPE_CHECKING:
@@ -99,6 +100,11 @@ def _experiment(name: str, path: Path) -> dict[str, Any]:
         "source": experiment.source,
         "algorithms": list(experiment.algorithms),
         "claims": [claim.text for claim in experiment.claims],
+        "full": {
+            path: f"{len(value)} of its own" if path in WHOLE else value
+            for path, value in (experiment.full or {}).items()
+            if path != "description"
+        },
     }
 
 

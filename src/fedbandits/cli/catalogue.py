@@ -54,4 +54,7 @@ def command(
             for each in listed:
                 console.print(card(each))
     if name is None and not details:
+        large = [each["name"] for each in found.get("experiments", []) if each["full"]]
+        if large:
+            console.print(Text(f"Also at full size, by fedbandits run NAME --full: {', '.join(large)}", style="dim"))
         console.print(Text(f"More: fedbandits list {what or 'algorithms'} NAME, or --details for all.", style="dim"))

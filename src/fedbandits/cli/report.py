@@ -27,10 +27,8 @@ def command(
     """
     from fedbandits.cli.console import out as stdout
     from fedbandits.cli.console import print_json
-    from fedbandits.cli.run import run_command
     from fedbandits.cli.show import REPORT, as_dict
     from fedbandits.contract.catalogue import ConfigError
-    from fedbandits.experiments import load_experiment, shipped_experiments
     from fedbandits.findings.results import Results
     from fedbandits.report import write_report
 
@@ -39,8 +37,7 @@ def command(
     if out is not None and out.is_dir():
         raise ConfigError(f"--out: {out} is a directory; name a file in it, such as {out / REPORT}")
     results = Results.load(directory)
-    shipped = [name for name in shipped_experiments() if load_experiment(name).title == results.title]
-    command = run_command(shipped[0], results.frame["seed"].nunique()) if shipped else None
+    command = _command(results.title, results.frame["seed"].nunique())
     if command is not None:
         results = replace(results, settings={**results.settings, "command": command})
     path = write_report(results, out or directory / REPORT) if out is not None or not as_json else None
@@ -48,3 +45,16 @@ def command(
         print_json(as_dict(results, directory, path))
     else:
         stdout().print(str(path), soft_wrap=True, markup=False)
+
+
+def _command(title: str, seeds: int) -> str | None:
+    """What runs the shipped experiment of that title again, which tells its size; None if none has it."""
+    from fedbandits.cli.run import run_command
+    from fedbandits.experiments import load_experiment, shipped_experiments
+
+    for name in shipped_experiments():
+        experiment = load_experiment(name)
+        for size in (experiment, experiment.large):
+            if size is not None and size.title == title:
+                return run_command(name, seeds, full=size is not experiment)
+    return None

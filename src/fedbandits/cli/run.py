@@ -22,6 +22,10 @@ def command(
         int | None,
         typer.Option("--seeds", "-s", help="How many seeds; as the file says if not given.", show_default=False),
     ] = None,
+    full: Annotated[
+        bool,
+        typer.Option("--full", help="At full size, for experiments that have one; may take hours, or days."),
+    ] = False,
     jobs: Jobs = None,
     engine: Engine = "local",
     out: OutDirectory = None,
@@ -29,9 +33,12 @@ def command(
 ) -> None:
     """Run an experiment and judge its claims. Results go to results/NAME unless --out says otherwise.
 
+    Those of --full go to results/NAME-full. `fedbandits list experiments` says which experiments have a full size.
+
     Finished runs are kept as they come: stop it at any time, and the same command goes on from there.
     """
-    run_into(out or Path("results") / Path(experiment).stem, experiment, seeds, all_cores(jobs), engine, as_json)
+    into = out or Path("results") / (Path(experiment).stem + ("-full" if full else ""))
+    run_into(into, experiment, seeds, all_cores(jobs), engine, as_json, full=full)
 
 
 def run_into(
@@ -42,6 +49,8 @@ def run_into(
     engine: str,
     as_json: bool,
     command: str | None = None,
+    *,
+    full: bool = False,
 ) -> None:
     """Run `experiment` into `directory` and show what came of it."""
     from fedbandits.cli.progress import watched
@@ -49,13 +58,15 @@ def run_into(
     from fedbandits.experiments import load_experiment, run_experiment
 
     loaded = load_experiment(experiment)
+    if full:
+        loaded = loaded.enlarged()
     with watched(directory) as bars:
         results = run_experiment(loaded, seeds, jobs, directory, engine, watcher=bars)
     if command is None:
-        command = run_command(experiment, results.frame["seed"].nunique())
+        command = run_command(experiment, results.frame["seed"].nunique(), full=full)
     present(results, directory, command=command, as_json=as_json)
 
 
-def run_command(experiment: str, seeds: int) -> str:
+def run_command(experiment: str, seeds: int, *, full: bool = False) -> str:
     """What to type to run `experiment` again."""
-    return shlex.join(["fedbandits", "run", experiment, "--seeds", str(seeds)])
+    return shlex.join(["fedbandits", "run", experiment, *(["--full"] if full else []), "--seeds", str(seeds)])

@@ -18,6 +18,9 @@
                                       paths, such as { "environment.clients" = 4, "environment.dim" = 2 }
     [[claims]]                        kind, text, and what that kind needs; see `claims`
     [[published]]                     of, metric, at, value, where: figures to be shown beside ours; see `published`
+    [full]                            optional: values at full size, such as that of a publication, by their paths:
+                                      "run.horizon" = 10_000_000, "environment.clients" = 100, "sweep.PATH" = [...],
+                                      "algorithms.LABEL.uploads" = 16; points, claims and published as whole lists
 
 A sweep over a parameter of one algorithm concerns that algorithm only. The column of a sweep is called like the
 parameter; those of "network.name" and "attack.name" are called "network" and "attack"; and a parameter with the name of
@@ -45,6 +48,7 @@ from fedbandits.channel import stages_of, through
 from fedbandits.contract.algorithm import Algorithm
 from fedbandits.contract.catalogue import ConfigError, build, explain, hint
 from fedbandits.environments import ENVIRONMENTS
+from fedbandits.experiments.sizes import enlarged
 from fedbandits.findings.claims import METRICS, Claim, Growth, known_metric
 from fedbandits.findings.published import Published
 from fedbandits.graphs.network import Network
@@ -103,6 +107,7 @@ def _flat(sweep: Any) -> Any:
 
 Sweep = Annotated[dict[str, Annotated[list[Any], Field(min_length=1)]], BeforeValidator(_flat)]
 Point = Annotated[dict[str, Any], Field(min_length=1), BeforeValidator(_flat)]
+Replaced = Annotated[dict[str, Any], Field(min_length=1), BeforeValidator(_flat)]
 
 
 class Experiment(BaseModel):
@@ -122,6 +127,7 @@ class Experiment(BaseModel):
     points: list[Point] = []
     claims: list[Claim] = []
     published: list[Published] = []
+    full: Replaced | None = None
 
     @model_validator(mode="after")
     def _fits_together(self) -> Experiment:
@@ -149,7 +155,29 @@ class Experiment(BaseModel):
             self._check_mentioned(f"published.{at}", [figure.of], list(figure.at), [figure.metric])
             if not any(figure.speaks_of(case.label, case.point) for case in self.cases):
                 raise ValueError(f"published.{at}: {figure.of!r} is not run at {figure.at}; name the whole sweep point")
+        if self.full is not None:
+            _ = self.large  # is held to all of this, too
         return self
+
+    def enlarged(self) -> Experiment:
+        """The same experiment at full size, under a title that says so."""
+        if self.large is None:
+            raise ConfigError(
+                f"full: {self.title!r} has one size only; give its file a table [full] with what is larger, such as "
+                '"run.horizon" = 1_000_000'
+            )
+        return self.large
+
+    @cached_property
+    def large(self) -> Experiment | None:
+        """What [full] makes of it; None without."""
+        if self.full is None:
+            return None
+        content = self.model_dump(exclude={"full"}) | {"title": f"{self.title} (full size)"}
+        try:
+            return Experiment.model_validate(enlarged(content, self.full))
+        except ValidationError as error:
+            raise ValueError(explain("full", error)) from None
 
     @cached_property
     def cases(self) -> list[Case]:

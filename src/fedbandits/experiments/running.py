@@ -20,15 +20,19 @@ def run_experiment(
     out: str | os.PathLike[str] | None = None,
     engine: str = "local",
     *,
+    full: bool = False,
     horizon: int | None = None,
     watcher: Watcher | None = None,
 ) -> Results:
     """Run `experiment`, or what of it `out` does not hold yet, and judge its claims.
 
-    `seeds` and `horizon` replace what the file says; more seeds than before extend what `out` holds.
+    `full` runs it at the size of its table [full]; `seeds` and `horizon` replace what the file says. More seeds than
+    before extend what `out` holds.
     """
     if not isinstance(experiment, Experiment):
         experiment = load_experiment(experiment)
+    if full:
+        experiment = experiment.enlarged()
     if horizon is not None:
         experiment = _with_horizon(experiment, horizon)
     study = Study(
