@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
+from fedbandits.channel.clipping import clipped
 from fedbandits.channel.field_arrays import FieldArrays
 from fedbandits.channel.sensitivity import NoisyField
 from fedbandits.channel.stage import End, Observed
 from fedbandits.contract.arrays import BoolArray, FloatArray, IntArray, State
 from fedbandits.contract.errors import ConfigError
-from fedbandits.contract.facts import Embedding, Norms, Range
 from fedbandits.contract.messages import Message
 from fedbandits.contract.problem import Problem
 from fedbandits.contract.protection import Protection
@@ -37,7 +37,8 @@ class Releasing(End):
     """
 
     keeps: ClassVar[tuple[str, ...]] = (
-        *("held", "own", "sent", "owed", "heard", "read", "steps", "observed", "counted", "persons", "rng"),
+        *("held", "own", "sent", "owed", "heard", "read", "steps", "observed", "passed", "owing", "counted"),
+        *("persons", "rng"),
     )
 
     def __init__(
@@ -73,6 +74,10 @@ class Releasing(End):
         self.steps = NoiseSteps(stage.sums(problem), n, sum(field.size for field in fields))
         self.observed = np.zeros(n, dtype=np.int64)
         """(n,) turns of each agent so far."""
+        self.passed = np.zeros(n, dtype=np.int64)
+        """(n,) of the turns after which agents upload, how many had passed at each one's last release."""
+        self.owing = np.zeros(n, dtype=np.bool_)
+        """(n,) who has something to send again."""
         self.counted = np.zeros((n, 2))
         """(n, 2) turns inside of what is held, and of what is owed."""
         self.persons = PersonCounts()
@@ -87,26 +92,9 @@ class Releasing(End):
 
     def observing(self, who: IntArray, arms: FloatArray, picks: IntArray, rewards: FloatArray) -> Observed:
         """The observation, cut down to its bounds; as nothing where a person has given enough."""
-        rows = np.arange(len(who))
-        chosen, left = arms[rows, picks], self._within_range(rewards)
-        scale = np.ones(len(who))
-        if self._problem.get(Embedding) is None:  # features have the norms they have
-            norms = np.sqrt(np.einsum("wd,wd->w", chosen, chosen))
-            longest = self._problem.get(Norms, Norms()).arms
-            scale = np.where(norms > longest, longest / np.maximum(norms, 1e-300), 1.0)
-        if self._stage.unit == "person":
-            scale = np.where(self._admitted(who), scale, 0.0)
-            left = np.where(scale > 0, left, 0.0)
+        admitted = self._admitted(who) if self._stage.unit == "person" else None
         self.observed[who] += 1
-        if (scale == 1.0).all():
-            return arms, picks, left
-        arms = np.array(arms)
-        arms[rows, picks] = chosen * scale[:, None]
-        return arms, picks, left
-
-    def _within_range(self, rewards: FloatArray) -> FloatArray:
-        known = self._problem.get(Range)
-        return rewards if known is None else np.clip(rewards, known.low, known.high)
+        return clipped(self._problem, arms, picks, rewards, admitted)
 
     def _admitted(self, who: IntArray) -> BoolArray:
         missing = [agent for agent in who.tolist() if agent not in self._attributed]
@@ -121,25 +109,33 @@ class Releasing(End):
     # when they call
 
     def calling(self, would: BoolArray) -> BoolArray:
-        """Who is due; or who would call, where the algorithm says when, and may still release something."""
-        everybody = np.arange(len(self.observed))
-        return would & (self.steps.made < self._allowed) if self._turns is None else self._due(everybody)
+        """Who is due, or, where the algorithm says when, would call and may still release something; and who has
+        something to send again.
+        """
+        due = self._due(np.arange(len(self.observed)))
+        return (due if self._turns is not None else due & would) | self.owing
 
     def urgency(self, would: FloatArray | None) -> FloatArray | None:
         """How far each agent has come from one upload to the next."""
         if self._turns is None:
-            return None if would is None else np.where(self.steps.made < self._allowed, would, 0.0)
-        ahead = np.append(self._turns, np.iinfo(np.int64).max)[self.steps.made]
-        behind = np.concatenate([[0], self._turns])[self.steps.made]
-        return np.asarray(np.clip((self.observed - behind) / (ahead - behind), 0.0, None))
+            level = None if would is None else np.where(self.steps.made < self._allowed, would, 0.0)
+        else:
+            ahead = np.append(self._turns, np.iinfo(np.int64).max)[self.passed]
+            behind = np.concatenate([[0], self._turns])[self.passed]
+            level = np.asarray((self.observed - behind) / (ahead - behind))
+        return None if level is None else np.where(self.owing, np.maximum(level, 1.0), level)
 
     def _due(self, who: IntArray) -> BoolArray:
         """(w,) whose next release may be made now."""
-        made = self.steps.made[who]
         if self._turns is None:
-            return np.asarray(made < self._allowed)
-        ahead = np.append(self._turns, np.iinfo(np.int64).max)[made]
-        return np.asarray(self.observed[who] >= ahead)
+            return np.asarray(self.steps.made[who] < self._allowed)
+        # several turns may have passed since an agent was last reached: they are one release, and not an empty one each
+        return np.asarray(self._passing(who) > self.passed[who])
+
+    def _passing(self, who: IntArray) -> IntArray:
+        """(w,) how many of the turns after which agents upload have passed."""
+        turns = np.zeros(0, dtype=np.int64) if self._turns is None else self._turns
+        return np.searchsorted(turns, self.observed[who], side="right")
 
     # what they say
 
@@ -158,6 +154,8 @@ class Releasing(End):
         fresh = {field.name: self._of(self.held, field)[speakers] for field in self._fields}
         share = self._weighed(fresh)
         noise = self._noise(speakers)
+        self.passed[speakers] = self._passing(speakers)
+        self.owing[who] = False
         for field in self._fields:
             owed, held = self._of(self.owed, field), self._of(self.held, field)
             released = fresh[field.name] * share.reshape(-1, *[1] * len(field.shape)) + noise[field.name]
@@ -182,6 +180,7 @@ class Releasing(End):
         for field in self._fields:
             self._of(self.owed, field)[message.who] += message.arrays[field.name]
             self._of(self.sent, field)[message.who] -= message.arrays[field.name]
+        self.owing[message.who] = True
         if self._counts is not None and self._counts in message.arrays:
             self.counted[message.who, 1] += message.arrays[self._counts]
         return None
@@ -192,9 +191,7 @@ class Releasing(End):
         if self._stage.unit != "agent":
             return np.ones(rows)
         squares = np.sum([field.weight(fresh[field.name]) for field in self._fields], axis=0)
-        # between any two uploads of one agent lies at most twice the weight of one
-        most = self._stage.weight(self._fields) / (2.0 if self._stage.adjacency == "replace" else 1.0)
-        return np.asarray(np.minimum(1.0, most / np.sqrt(np.maximum(squares, 1e-300))))
+        return np.asarray(np.minimum(1.0, self._stage.heaviest(self._fields) / np.sqrt(np.maximum(squares, 1e-300))))
 
     def _noise(self, who: IntArray) -> dict[str, FloatArray]:
         """By field (w, ...) the noise of a release, less that of the one before."""

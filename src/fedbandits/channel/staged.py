@@ -7,13 +7,14 @@ from typing import ClassVar
 import numpy as np
 
 from fedbandits.channel.ends import Ends
-from fedbandits.contract.arrays import BoolArray, FloatArray, IntArray, State, check_arms, check_feedback, first_highest
+from fedbandits.contract.arrays import BoolArray, FloatArray, IntArray, State, check_arms, check_feedback
 from fedbandits.contract.messages import Conversation, Message
 from fedbandits.contract.population import Choices, Ellipsoids, Population
 from fedbandits.contract.protection import Protection
 from fedbandits.contract.server import Server
 from fedbandits.contract.streams import Streams
 from fedbandits.contract.wrapping import Wrapping
+from fedbandits.models import untold
 
 
 class StagedAgents(Wrapping):
@@ -21,13 +22,14 @@ class StagedAgents(Wrapping):
 
     keeps: ClassVar[tuple[str, ...]] = ("inner", "ends")
 
-    def __init__(self, inner: Population, ends: Ends) -> None:
+    def __init__(self, inner: Population, ends: Ends, dim: int) -> None:
         super().__init__(inner)
         self.ends = ends
+        self._dim = dim
 
     def learn(self, who: IntArray, arms: FloatArray, picks: IntArray, rewards: FloatArray) -> None:
         """What the stages make of the observation."""
-        check_feedback(who, arms, picks, rewards, len(self), arms.shape[-1])  # before a stage has taken note of it
+        check_feedback(who, arms, picks, rewards, len(self), self._dim)  # before a stage has taken note of it
         self.inner.learn(who, *self.ends.observing(who, arms, picks, rewards))
 
     def attribute(self, who: IntArray, persons: IntArray) -> None:
@@ -91,8 +93,8 @@ class BlindAgents(StagedAgents):
 
     keeps: ClassVar[tuple[str, ...]] = ("inner", "ends", "acting", "told", "rng")
 
-    def __init__(self, inner: Population, acting: Population, ends: Ends, rng: Streams) -> None:
-        super().__init__(inner, ends)
+    def __init__(self, inner: Population, acting: Population, ends: Ends, dim: int, rng: Streams) -> None:
+        super().__init__(inner, ends, dim)
         self.acting = acting
         self.told = np.zeros(len(inner), dtype=np.bool_)
         """(n,) who has been told anything."""
@@ -100,39 +102,23 @@ class BlindAgents(StagedAgents):
 
     def choose(self, who: IntArray, arms: FloatArray) -> IntArray:
         """What acting agents choose; at random where nothing is known."""
-        if self.told[who].all():
-            return self.acting.choose(who, arms)
-        check_arms(who, arms, len(self), arms.shape[-1])
-        told = self.told[who]
-        picks = np.empty(len(who), dtype=np.int64)
-        if told.any():
-            picks[told] = self.acting.choose(who[told], arms[told])
-        drawn = self.rng.uniform(who[~told])
-        picks[~told] = np.minimum((drawn * arms.shape[1]).astype(np.int64), arms.shape[1] - 1)
-        return picks
+        check_arms(who, arms, len(self), self._dim)
+        return untold.choices(self.told[who], who, arms, self.acting.choose, self.rng)
 
     def scores(self, who: IntArray, arms: FloatArray) -> FloatArray | None:
         """Those of acting agents; NaN where choices are random."""
         found = self.acting.scores(who, arms)
-        return None if found is None else np.where(self.told[who][:, None], found, np.nan)
+        return None if found is None else untold.compared(self.told[who], found)
 
     def chances(self, who: IntArray, arms: FloatArray) -> FloatArray | None:
         """Those of acting agents; all the same where choices are random."""
-        told = self.told[who]
-        found = self.acting.chances(who, arms)
-        if told.all():
-            return found
-        even = np.full(arms.shape[:2], 1.0 / arms.shape[1])
-        if found is None:  # who is told takes the best arm for certain
-            scores = self.acting.scores(who, arms)
-            if scores is None:
-                return None
-            found = np.zeros(arms.shape[:2])
-            found[np.arange(len(who)), first_highest(who, scores)] = 1.0
-        return np.where(told[:, None], found, even)
+        told, found = self.told[who], self.acting.chances(who, arms)
+        scores = self.acting.scores(who, arms) if found is None and not told.all() else None
+        return untold.chances(told, who, found, scores)
 
     def choose_and_tell(self, who: IntArray, arms: FloatArray) -> Choices:
         """See `Population`."""
+        check_arms(who, arms, len(self), self._dim)
         if self.told[who].all():
             return self.acting.choose_and_tell(who, arms)
         return Population.choose_and_tell(self, who, arms)
