@@ -156,7 +156,8 @@ class Gaussian:
         fields = noisy_fields(utterance, "increment", problem, sizes)
         if away == "down":
             pooled = all(item.pooled for item in utterance.fields if item.adds == "increment" and not item.counts)
-            return Passing() if pooled else Repairing(kind, fields, n, self.noise(problem))
+            largest = self.noise(problem, fields) * math.sqrt(float(self.sums(problem).variances.max()))
+            return Passing() if pooled else Repairing(kind, fields, n, largest)
         return Releasing(self, says, utterance, fields, n, rng, problem)
 
     # what follows from the budget
@@ -189,8 +190,14 @@ class Gaussian:
 
     def weight(self, fields: tuple[NoisyField, ...]) -> float:
         """By how much one unit moves one upload, in units of the noise's standard deviation."""
+        if self.unit == "agent":  # of two uploads that are cut down, one may be the other's opposite
+            return self.heaviest(fields) * (2.0 if self.adjacency == "replace" else 1.0)
         one = one_observation(fields, self.adjacency)
         return one if self.unit == "observation" else self.most * one
+
+    def heaviest(self, fields: tuple[NoisyField, ...]) -> float:
+        """What an upload is cut down to where agents are protected: the weight of `most` observations."""
+        return self.most * one_observation(fields, "add-remove")
 
     def sensitivities(self, problem: Problem, fields: tuple[NoisyField, ...]) -> FloatArray:
         """(m,) by how much one unit moves the first k releases, in those units: what mu is over sigma."""

@@ -80,7 +80,7 @@ class Releasing(End):
         """(n,) who has something to send again."""
         self.counted = np.zeros((n, 2))
         """(n, 2) turns inside of what is held, and of what is owed."""
-        self.persons = PersonCounts()
+        self.persons = PersonCounts(n)
         self._attributed: dict[int, int] = {}
         self.rng = rng
 

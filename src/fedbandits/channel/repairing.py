@@ -37,6 +37,7 @@ class Repairing(Passing):
     keeps: ClassVar[tuple[str, ...]] = ("sums", "told")
 
     def __init__(self, kind: str, fields: tuple[NoisyField, ...], n: int, deviation: float) -> None:
+        """`deviation` is that of the noise in an agent's sum, in units of one observation's bound."""
         self._kind = kind
         self._matrices = tuple(field for field in fields if field.symmetric)
         self._deviation = deviation

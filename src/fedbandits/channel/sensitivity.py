@@ -45,9 +45,9 @@ class NoisyField:
 
     def weight(self, value: FloatArray) -> FloatArray:
         """(w,) the squared norm of the field, in units of one observation's bound and as noise sees it."""
-        squares = (
-            (value.reshape(len(value), -1) ** 2).sum(axis=1) / self.bound**2 if self.bound else np.zeros(len(value))
-        )
+        if not self.bound or not len(value):
+            return np.zeros(len(value))
+        squares = (value.reshape(len(value), -1) ** 2).sum(axis=1) / self.bound**2
         return np.asarray(squares / 2 if self.symmetric else squares)
 
 
@@ -67,6 +67,15 @@ def noisy_fields(utterance: Utterance, adds: str, problem: Problem, sizes: Mappi
             shape = tuple(size if isinstance(size, int) else sizes[str(size)] for size in item.shape)
             found.append(NoisyField(item.name, shape, item.symmetric, bound))
     return tuple(found)
+
+
+def scattered(fields: tuple[NoisyField, ...], numbers: FloatArray) -> dict[str, FloatArray]:
+    """(w, p) independent noise for all `fields` together -> by name (w, ...) as each of them has it."""
+    ends = np.cumsum([field.size for field in fields])
+    return {
+        field.name: field.spread(numbers[:, end - field.size : end])
+        for field, end in zip(fields, ends.tolist(), strict=True)
+    }
 
 
 def is_summed(item: WireField, adds: str) -> bool:

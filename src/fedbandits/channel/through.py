@@ -65,9 +65,9 @@ class Through:
         posed = self._posed(problem)
         inner, ends = self.algorithm.agents(posed, n, rng), Ends(self._ends("up", problem, n, rng))
         if not ends.blind:
-            return StagedAgents(inner, ends)
+            return StagedAgents(inner, ends, problem.dim)
         acting = self.algorithm.agents(posed, n, rng.apart("acting"))
-        return BlindAgents(inner, acting, ends, rng.apart("untold"))
+        return BlindAgents(inner, acting, ends, problem.dim, rng.apart("untold"))
 
     def server(self, problem: Problem, n: int, rng: Streams) -> Server | None:
         """The server, and the stages' ends at its side."""

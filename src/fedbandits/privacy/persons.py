@@ -12,7 +12,7 @@ from fedbandits.contract.state import Stateful
 
 
 class PersonCounts(Stateful):
-    """For each agent and person: observations used so far. `table` (m, 3) has a row (agent, person, used) for each.
+    """For each of n agents and each person: observations used so far. `table` (m, 3) has a row (agent, person, used) for each.
 
     Part of the agents' snapshot: whoever forgets it uses persons' data anew.
     """
@@ -20,7 +20,8 @@ class PersonCounts(Stateful):
     keeps: ClassVar[tuple[str, ...]] = ("table",)
     resizes: ClassVar[frozenset[str]] = frozenset({"table"})
 
-    def __init__(self) -> None:
+    def __init__(self, n: int) -> None:
+        self._n = n
         self._used: dict[tuple[int, int], int] = {}
 
     @property
@@ -43,6 +44,15 @@ class PersonCounts(Stateful):
         own = self.table[self.table[:, 0] == agent]
         own[:, 0] = 0
         return {prefix + "table": own}
+
+    def _check_grown(self, state: Mapping[str, Array], prefix: str) -> None:
+        table = state[prefix + "table"]
+        known = table.shape[1:] == (3,) and len(np.unique(table[:, :2], axis=0)) == len(table)
+        if not known or (table[:, 2] < 1).any() or (table[:, 0] < 0).any() or (table[:, 0] >= self._n).any():
+            raise ValueError(
+                f"the snapshot's {prefix}table must have rows (agent, person, used), each pair once, agents in "
+                f"0..{self._n - 1} and used at least 1"
+            )
 
     def _take(self, state: Mapping[str, Array], prefix: str) -> None:
         self._used = {(int(agent), int(person)): int(used) for agent, person, used in state[prefix + "table"]}
