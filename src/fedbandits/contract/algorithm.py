@@ -19,7 +19,8 @@ class Algorithm(Protocol):
 
     It may also say `sizes(problem)`, a mapping from names in its declared shapes to lengths, `assumes(problem)`, facts
     that its parameters put in place of what the problem tells, and `bounds(problem, means)`, what theory says of its
-    regret on K arms with known means (`Bounds`).
+    regret (`Bounds`): `means` (K,) are those of the arms where the same K are shown at every turn, and None where
+    arms change; None is also the answer of whoever has nothing to say.
     """
 
     @property
@@ -35,14 +36,20 @@ class Algorithm(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """What theory says of the group regret at the horizon on one instance; `inf` and 0 where it says nothing."""
+    """What theory says of the group regret at the horizon; `inf` and 0 where it says nothing.
+
+    On the very instance where its means are known. Elsewhere theorems speak of the worst instance of a problem's size:
+    an upper bound then holds for every instance, a lower one for some, and a run may well stay below it.
+    """
 
     upper: float
     lower: float
 
 
-def bounds_of(algorithm: Algorithm, problem: Problem, means: FloatArray) -> Bounds | None:
-    """What theory says of `algorithm` on the instance with the given `means` (K,); None where it says nothing."""
+def bounds_of(algorithm: Algorithm, problem: Problem, means: FloatArray | None) -> Bounds | None:
+    """What theory says of `algorithm` on `problem`, or on its instance with the given `means` (K,) where arms stay the
+    same; None where it says nothing.
+    """
     told = getattr(algorithm, "bounds", None)
     found: Bounds | None = None if told is None else told(problem, means)
     return found

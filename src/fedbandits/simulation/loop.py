@@ -221,8 +221,9 @@ class Simulation(Stateful):
         return shown
 
     def _bounds(self) -> dict[str, float]:
-        means = self.world.mean_rewards() if self._theory else None
-        bounds = None if means is None else bounds_of(self._algorithm, self._problem, means)
+        if not self._theory:
+            return {}
+        bounds = bounds_of(self._algorithm, self._problem, self.world.mean_rewards())
         return {} if bounds is None else {"upper": bounds.upper, "lower": bounds.lower}
 
     def _parts(self) -> dict[str, Stateful | Relay]:

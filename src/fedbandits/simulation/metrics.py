@@ -131,7 +131,8 @@ _TABLE = (
         Metric(
             f"{side}_bound",
             f"{side.capitalize()} bound",
-            f"what theory says of the regret on this very instance, from {'above' if side == 'upper' else 'below'}",
+            f"what theory says of the regret from {'above' if side == 'upper' else 'below'}, on this very instance or, "
+            "where arms change, on the worst of its size",
             read=_bound(side),
             summarised=True,
         )

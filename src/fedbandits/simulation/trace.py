@@ -58,8 +58,9 @@ class Trace:
     privacy: Privacy | None = None
     """The privacy that each agent has spent at the end; None if no private algorithm ran."""
     bounds: Mapping[str, float] = field(default_factory=dict)
-    """What theory says of the group regret at the horizon on this very instance: "upper", "lower", both or neither. An
-    upper bound that is infinite and a lower one of zero say nothing, and are no numbers in `frame`."""
+    """What theory says of the group regret at the horizon: "upper", "lower", both or neither; see `contract.Bounds`. On
+    this very instance where its arms stay the same, else on the worst of its size. An upper bound that is infinite
+    and a lower one of zero say nothing, and are no numbers in `frame`."""
 
     def __post_init__(self) -> None:
         if unknown := self.bounds.keys() - set(BOUNDS):

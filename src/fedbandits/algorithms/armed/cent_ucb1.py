@@ -58,8 +58,10 @@ class CentUCB1(Estimation):
     def server(self, problem: Problem, n: int, rng: Streams) -> None:
         """Agents talk to each other."""
 
-    def bounds(self, problem: Problem, means: FloatArray) -> Bounds:
+    def bounds(self, problem: Problem, means: FloatArray | None) -> Bounds | None:
         """Theorem 4.3, with the factor gamma that its proof has, and theorem 2.3."""
+        if means is None:
+            return None
         place = problem.need(Place, by=self.about)
         groups, n = domination(place), problem.agents
         upper = upper_bound(self, problem, means, groups, extra=groups * n * place.hops + n + groups)

@@ -74,8 +74,10 @@ class FedUCB1(Estimation):
     def server(self, problem: Problem, n: int, rng: Streams) -> None:
         """Agents talk to each other."""
 
-    def bounds(self, problem: Problem, means: FloatArray) -> Bounds:
+    def bounds(self, problem: Problem, means: FloatArray | None) -> Bounds | None:
         """Theorems 2.2 and 2.4: cliques learn as one; agents whose neighbourhoods are disjoint cannot."""
+        if means is None:
+            return None
         place = problem.need(Place, by=self.about)
         late = problem.agents * place.hops + 2
         upper = upper_bound(self, problem, means, groups=clique_count(place), extra=late)

@@ -63,8 +63,10 @@ class FedUCB1Best(Estimation):
     def server(self, problem: Problem, n: int, rng: Streams) -> None:
         """Agents talk to each other."""
 
-    def bounds(self, problem: Problem, means: FloatArray) -> Bounds:
+    def bounds(self, problem: Problem, means: FloatArray | None) -> Bounds | None:
         """Theorems 4.2 and 2.3: everybody knows what its dominating neighbour knows."""
+        if means is None:
+            return None
         place = problem.need(Place, by=self.about)
         groups = domination(place)
         upper = upper_bound(self, problem, means, groups, extra=groups * (place.hops + 2) + problem.agents)

@@ -43,8 +43,10 @@ class UCB1(Estimation):
     def server(self, problem: Problem, n: int, rng: Streams) -> None:
         """Nobody to talk to."""
 
-    def bounds(self, problem: Problem, means: FloatArray) -> Bounds:
+    def bounds(self, problem: Problem, means: FloatArray | None) -> Bounds | None:
         """Auer et al. (2002) and Lai & Robbins (1985), once for each agent."""
+        if means is None:
+            return None
         n = problem.agents
         upper = upper_bound(self, problem, means, groups=n, extra=n * (1 + np.pi**2 / 3))
         return Bounds(upper, lower_bound(problem, means, agents=n))
