@@ -46,6 +46,13 @@ class Reading(Protocol):
         holding what was read and `ridge` I, and `own` how many clean observations may be added to it.
         """
 
+    @property
+    @abstractmethod
+    def regularisers(self) -> tuple[float, float] | None:
+        """rho_min and rho_max: what noise and its shift add to the matrix of each agent at least, and at most; None
+        where that is not left in what is read.
+        """
+
 
 def reading(problem: Problem, dim: int) -> Reading | None:
     """How sums of dimension `dim` are read in `problem`; None where they are exact."""
@@ -99,6 +106,11 @@ class Discounted:
         return math.sqrt(self.told.vector**2 + 2 * (self.told.matrix * self.parameter) ** 2)
 
     @property
+    def regularisers(self) -> None:
+        """See `Reading`."""
+        return None
+
+    @property
     def discount(self) -> float:
         """q."""
         return (self.entry / max(self.noise, 1e-3)) ** 2
@@ -146,6 +158,11 @@ class Regularised:
     told: Perturbation
     noise: float
     parameter: float
+
+    @property
+    def regularisers(self) -> tuple[float, float]:
+        """Lambda and 3 Lambda."""
+        return self.bound(), 3 * self.bound()
 
     def bound(self, alpha: float = 0.1) -> float:
         """Lambda, as printed, of one agent."""

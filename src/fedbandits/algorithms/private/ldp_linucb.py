@@ -1,0 +1,61 @@
+"""LinUCB under local privacy: every observation gets noise of its own before the agent sees it."""
+
+from __future__ import annotations
+
+from typing import Annotated, ClassVar
+
+from pydantic import Field, model_validator
+
+from fedbandits.algorithms.private.parameters import ActingParameters
+from fedbandits.algorithms.private.pooled import Pooled
+from fedbandits.channel.composition import SelfServed, entry
+from fedbandits.channel.gaussian import Gaussian
+from fedbandits.channel.through import Through
+from fedbandits.contract.algorithm import Algorithm
+from fedbandits.contract.catalogue import About
+from fedbandits.contract.parameters import parameters
+from fedbandits.contract.protection import Adjacency
+
+_Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+
+
+@parameters
+class LDPLinUCB(SelfServed, ActingParameters):
+    """LinUCB alone, whose agents are not trusted by the people they serve (Zheng et al., NeurIPS 2020).
+
+    x x^T and y x of every single turn get Gaussian noise where they arise, and agents act on sums of those after every
+    turn. Whoever reads an agent's memory learns of one observation no more than (`epsilon`, `delta`) allows. Noise of t
+    turns adds up: its standard deviation grows with sqrt(t), where that of releases of sums does not.
+
+    `epsilon` None: the same without noise.
+    """
+
+    epsilon: _Positive | None = 1.0
+    delta: Annotated[float, Field(gt=0, lt=1)] = 1e-5
+    adjacency: Adjacency = "add-remove"
+    arms: _Positive | None = None
+    rewards: _Positive | None = None
+
+    about: ClassVar[About] = entry(
+        Through(Pooled(scale=0.01), (Gaussian(mechanism="fresh", every=1),)),
+        name="ldp-linucb",
+        topology="alone",
+        talks="never",
+        says=(),
+        calls="never",
+        source="Zheng, Cai, Huang, Li & Wang, NeurIPS 2020",
+        environment="gap",
+    )
+
+    @model_validator(mode="after")
+    def _fits(self) -> LDPLinUCB:
+        _ = self.composed  # refuses what the stage cannot serve
+        return self
+
+    def compose(self) -> Algorithm:
+        """See `Composition`."""
+        inner = Pooled(ridge=self.ridge, width=self.width, scale=self.scale, delta=self.alpha)
+        if self.epsilon is None:
+            return inner
+        given = {name: getattr(self, name) for name in ("epsilon", "delta", "adjacency", "arms", "rewards")}
+        return Through(inner, (Gaussian(mechanism="fresh", every=1, **given),))
