@@ -12,7 +12,7 @@ import numpy as np
 
 from fedbandits.channel.clipping import clipped
 from fedbandits.channel.field_arrays import FieldArrays
-from fedbandits.channel.sensitivity import NoisyField
+from fedbandits.channel.sensitivity import NoisyField, scattered
 from fedbandits.channel.stage import End, Observed
 from fedbandits.contract.arrays import BoolArray, FloatArray, IntArray, State
 from fedbandits.contract.errors import ConfigError
@@ -197,12 +197,7 @@ class Releasing(End):
         """By field (w, ...) the noise of a release, less that of the one before."""
         size = sum(field.size for field in self._fields)
         normals = self._deviation * self.rng.secret.normal(who, size) if len(who) else np.zeros((0, size))
-        steps = self.steps.step(who, normals)
-        found, start = {}, 0
-        for field in self._fields:
-            found[field.name] = field.spread(steps[:, start : start + field.size])
-            start += field.size
-        return found
+        return scattered(self._fields, self.steps.step(who, normals))
 
     # what they are told
 

@@ -23,15 +23,20 @@ class Latest(Stateful):
 
     `fields` gives the shape and type of what one agent tells, by name. Pairs are those at 1..hops hops at `place`,
     listener by listener, origins rising: agent i holds rows `starts[i]` to `starts[i+1]`, so that alone it would hold
-    just these. Where there is no place nobody is within reach.
+    just these. Where there is no place nobody is within reach. With `circles` (M,), one number for each agent of the
+    problem, pairs of different circles are left out: whoever takes in letters leaves theirs out, too.
     """
 
     def __init__(
-        self, place: Place | None, identities: IntArray, fields: Mapping[str, tuple[tuple[int, ...], DType]]
+        self,
+        place: Place | None,
+        identities: IntArray,
+        fields: Mapping[str, tuple[tuple[int, ...], DType]],
+        circles: IntArray | None = None,
     ) -> None:
         if BORN in fields:
             raise ValueError(f"{BORN!r} is the round in which something was said; give the field another name")
-        self.starts, self.origins = _within_reach(place, identities)
+        self.starts, self.origins = _within_reach(place, identities, circles)
         """(n+1,) where each agent's rows begin, and (E,) the origin of each row."""
         pairs = len(self.origins)
         self.kept: dict[str, Array] = {
@@ -82,7 +87,7 @@ class Latest(Stateful):
             array[...] = state[name]
 
 
-def _within_reach(place: Place | None, identities: IntArray) -> tuple[IntArray, IntArray]:
+def _within_reach(place: Place | None, identities: IntArray, circles: IntArray | None) -> tuple[IntArray, IntArray]:
     n = len(identities)
     if place is None or place.hops == 0:
         return np.zeros(n + 1, dtype=np.int64), np.empty(0, dtype=np.int64)
@@ -92,6 +97,8 @@ def _within_reach(place: Place | None, identities: IntArray) -> tuple[IntArray, 
     local = np.full(place.graph.number_of_nodes(), -1)
     local[identities] = np.arange(n)
     here = local[to] >= 0
+    if circles is not None:
+        here &= circles[origin] == circles[to]
     origin, listener = origin[here], local[to[here]]
     starts = np.concatenate([[0], np.cumsum(np.bincount(listener, minlength=n))])
     return starts, origin[np.lexsort((origin, listener))]
