@@ -72,10 +72,14 @@ def service(directory: Path, durable: bool) -> Iterator[int]:
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=environment) as process:
         assert process.stderr is not None
         try:
-            line = process.stderr.readline()
-            found = re.search(r":([0-9]+)$", line.strip())
-            if found is None:
-                raise RuntimeError(line + process.stderr.read())
+            said = []
+            for line in process.stderr:  # on a new machine it first tells that kernels are being compiled
+                said.append(line)
+                found = re.search(r":([0-9]+)$", line.strip())
+                if found is not None:
+                    break
+            else:
+                raise RuntimeError("".join(said))
             yield int(found[1])
         finally:
             process.terminate()
