@@ -103,10 +103,13 @@ def status(db: AgentFile, as_json: AsJson = False) -> None:
     from fedbandits.deploy.embedded.agent import Agent
 
     with _complaining(), Agent.open(db, warm=False) as opened:
-        settings, found = opened.settings, dataclasses.asdict(opened.status())
+        settings, standing = opened.settings, opened.status()
+        found = standing.plain()
         moment = found["synchronised_at"]
         told = {"algorithm": opened.algorithm.about.name, "identity": settings.identity, "agents": settings.agents}
         facts = told | found | {"synchronised_at": None if moment is None else moment.isoformat()}
+        if not as_json:
+            facts["budget"] = None if standing.budget is None else str(standing.budget)
     print_facts(facts, as_json=as_json)
 
 

@@ -8,17 +8,21 @@ from contextlib import closing
 from pathlib import Path
 
 from fedbandits.deploy.check import check_file
+from fedbandits.deploy.embedded.lives import COPIES
 from fedbandits.deploy.errors import CorruptError, StorageError, storage_error, translated
 from fedbandits.deploy.storage.files import claim
+from fedbandits.deploy.storage.journal_format import AGENT
 from fedbandits.deploy.storage.log_check import log_damage
+from fedbandits.deploy.storage.upkeep import Upkeep
 
 
 def back_up(source: str | os.PathLike[str], target: str | os.PathLike[str], *, salvage: bool = False) -> None:
     """Copy the file `source` to a new file `target`, as of one moment, while others go on using it.
 
     The copy appears under its name when it is complete, and when all of it has been held against its checksums
-    (`check_file`). Raises `StorageError` if there is nothing to copy, or something would be overwritten, and
-    `CorruptError` if there is damage; `salvage`, a damaged log is copied as far as it can be read.
+    (`check_file`). A copy of an agent's file is marked as one, for the sake of its budget (`lives`). Raises
+    `StorageError` if there is nothing to copy, or something would be overwritten, and `CorruptError` if there is
+    damage; `salvage`, a damaged log is copied as far as it can be read.
     """
     source, target = Path(source), Path(target)
     if not source.is_file():
@@ -46,12 +50,23 @@ def _copy(source: Path, partial: Path) -> None:
     with translated(source), closing(_opened(source, "ro")) as held, closing(_opened(partial, "rwc")) as copy:
         try:
             held.backup(copy)
+            _mark(copy, partial)
             copy.execute("PRAGMA journal_mode = DELETE")  # one file is all there is to the copy
         except sqlite3.OperationalError as error:  # what is not about the source's content or locks
             error_code = error.sqlite_errorcode & 0xFF
             if error_code in (sqlite3.SQLITE_FULL, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY):
                 raise storage_error(partial, error) from error
             raise
+
+
+def _mark(copy: sqlite3.Connection, path: Path) -> None:
+    """Let an agent that goes on from this copy know that there was another file, which may have released more."""
+    (mark,), (version,) = (copy.execute(f"PRAGMA {name}").fetchone() for name in ("application_id", "user_version"))
+    if (mark, version) != (AGENT.mark, AGENT.newest):
+        return  # a server's book, or a file of a version that knew no budgets
+    before = copy.execute("SELECT value FROM counters WHERE name = ?", (COPIES,)).fetchone()
+    Upkeep(path, copy).put(COPIES, 1 + (0 if before is None else before[0]))
+    copy.commit()
 
 
 def _sync(path: Path) -> None:

@@ -8,6 +8,7 @@ from dataclasses import replace
 from fedbandits.deploy.embedded.decision import Decision, named
 from fedbandits.deploy.embedded.exploring import choice
 from fedbandits.deploy.embedded.inputs import Menu, NamesOfArms
+from fedbandits.deploy.embedded.persons import check_named
 from fedbandits.deploy.embedded.places import Places
 from fedbandits.deploy.embedded.replica import Replica
 from fedbandits.deploy.settings import Settings
@@ -25,7 +26,9 @@ class Deciding:
         self._rng = rng
 
     def decide(self, asked: Menu | NamesOfArms, who: str | None) -> Decision:
-        """Choose among what is shown."""
+        """Choose among what is shown; `who` has to be told where persons are protected."""
+        if self._replica.protects_persons:
+            check_named(who)
         if isinstance(asked, Menu):
             return self._decide(asked, who)
         decision = self._decide(Places(self._journal, self._settings).menu(asked.names), who)

@@ -29,6 +29,7 @@ from typing import Any
 from fedbandits.contract.errors import hint
 from fedbandits.deploy.embedded.inputs import Menu, check_person, feature_rows, reward_value, seconds
 from fedbandits.deploy.embedded.logged import moment
+from fedbandits.deploy.embedded.persons import check_named
 from fedbandits.deploy.embedded.places import Places
 from fedbandits.deploy.embedded.replica import Replica
 from fedbandits.deploy.errors import ConflictError, InputError
@@ -97,6 +98,8 @@ class Importing:
 
     def _take_in(self, told: Observation) -> None:
         journal, replica = self._journal, self._replica
+        if replica.protects_persons:
+            check_named(told.who)
         shown = told.shown if told.shown is not None else self._places.menu([str(told.arm)])
         at = self._now if told.at is None else told.at
         replica.note()
@@ -114,7 +117,8 @@ class Importing:
             propensity=told.propensity,
             chosen_by=by,
         )
-        replica.learn(Decided(entry, at, tag, 0, shown.shown.tobytes(), chosen_by=by), told.reward)
+        decided = Decided(entry, at, tag, 0, shown.shown.tobytes(), chosen_by=by, who=told.who)
+        replica.learn(decided, told.reward)
         journal.reward(replica.counts.entry, at, entry, told.reward)
 
     def _refuse_again(self, content: bytes, rows: int) -> None:

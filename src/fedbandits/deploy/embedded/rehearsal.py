@@ -31,6 +31,7 @@ def rehearse(settings: Settings) -> None:
     # unit vectors are arms that every family accepts
     arms = np.eye(problem.dim)[np.arange(problem.arms) % problem.dim][None]
     picks = population.choose(ALONE, arms)
+    population.attribute(ALONE, ALONE)  # whoever protects persons has to know whom it is about
     population.learn(ALONE, arms, picks, np.full(1, _reward_within(settings)))
     population.calling()
     server = None

@@ -20,12 +20,15 @@ from fedbandits.contract.wire import Wire, WireError, hand_overs
 from fedbandits.deploy.embedded.exploring import Considered
 from fedbandits.deploy.embedded.inputs import FLOATS
 from fedbandits.deploy.embedded.parts import names_within, parts_of
+from fedbandits.deploy.embedded.persons import number_of
 from fedbandits.deploy.embedded.population import ALONE, population_with_secret
 from fedbandits.deploy.embedded.secret import fresh_nonce
 from fedbandits.deploy.errors import AgentError, InputError, LetterError, ReplayError
 from fedbandits.deploy.settings import Settings
 from fedbandits.deploy.storage.entries import Answered, ChosenBy, Decided, Event, HandOver, Rewarded, Snapshot
 from fedbandits.deploy.storage.history import History
+from fedbandits.privacy.persons import PersonCounts
+from fedbandits.privacy.prefix_sums import NoiseSteps
 
 log = logging.getLogger(__name__)
 
@@ -66,6 +69,8 @@ class Replica:
         self.nonces: dict[int, bytes] = {}
         """By entry, what the noise of entries derives from that were not written down yet."""
         self.population, self._secret = population_with_secret(settings)
+        protection = self.population.protection()
+        self._unit = None if protection is None else protection.unit
         try:
             saved = None if snapshot is None else from_bytes(snapshot.state)
             self.unsealed = self._secret is not None and (saved is None or not self._secrets() <= saved.keys())
@@ -77,6 +82,11 @@ class Replica:
                 self.population.load(saved)
         except (ValueError, TypeError, KeyError, zipfile.BadZipFile) as error:
             raise ReplayError(f"the saved state does not fit this version of the algorithm: {error}") from error
+
+    @property
+    def protects_persons(self) -> bool:
+        """Whether it has to know whom observations are about."""
+        return self._unit == "person"
 
     def sealed(self) -> Replica:
         """The same agent with a key of its own, from which its noise comes from now on."""
@@ -113,6 +123,9 @@ class Replica:
         """Take in the reward of a decision."""
         self._enter(nonce)
         shown = self._shown(decided)[None]
+        if decided.who is not None:
+            key = b"" if self._secret is None else self._secret.key.tobytes()
+            self.population.attribute(ALONE, np.array([number_of(decided.who, key)]))
         self.population.learn(ALONE, shown, np.array([decided.pick]), np.array([reward]))
         self.counts.entry += 1
         self.counts.rewards += 1
@@ -232,13 +245,16 @@ class Replica:
     # looking
 
     def public_state(self) -> State:
-        """The population's state without what nobody may know."""
-        secrets = self._secrets()
-        return {name: array for name, array in self.population.state().items() if name not in secrets}
+        """The population's state without what nobody may know: its key, and noise that is still in use."""
+        drawn = {f"{place}drawn" for place, part in parts_of(self.population) if isinstance(part, NoiseSteps)}
+        hidden = self._secrets() | drawn
+        return {name: array for name, array in self.population.state().items() if name not in hidden}
 
     def keeps_observations(self) -> bool:
-        """Whether the state grows with what is observed, instead of summing it up."""
-        return any(part.resizes for _, part in parts_of(self.population))
+        """Whether the state grows with what is observed, instead of summing it up. How often somebody was observed,
+        under a number that stands for them, is no observation.
+        """
+        return any(part.resizes for _, part in parts_of(self.population) if not isinstance(part, PersonCounts))
 
     def _enter(self, nonce: bytes | None) -> None:
         """The next entry begins; its noise derives from `nonce`, or from a fresh one."""

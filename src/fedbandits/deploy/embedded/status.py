@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from datetime import UTC, datetime
+from typing import Any
 
 from fedbandits.contract.arrays import FloatArray
+from fedbandits.contract.budget import Budget, finite
+from fedbandits.deploy.embedded.lives import COPIES, over_all_lives
 from fedbandits.deploy.embedded.replica import Replica
 
 CLOCK_MILLISECONDS = "clock_offset_milliseconds"
@@ -36,18 +39,27 @@ class Status:
     level: float | None
     """How far the trigger has come, 1 being where the agent calls; None if its algorithm has no trigger."""
     spent: float | None
-    """Epsilon of differential privacy spent so far; None if the algorithm is not private."""
+    """Epsilon of differential privacy spent so far, by the strict definition: infinite if what the agent does is not
+    private after all, as where it acts on data that were not released; None if the algorithm promises nothing."""
     unacknowledged: int = 0
     """Answers that handed something over, of which no server has said yet whether it took it in."""
 
     clock_offset_seconds: float | None = None
     """How far this machine's clock is ahead of the server's, as far as that is certain; None if the server has not
     said."""
+    budget: Budget | None = None
+    """What the agent may spend on what it releases, has spent, and what that protects; None without a budget."""
+
+    def plain(self) -> dict[str, Any]:
+        """By name, in terms JSON has but for times."""
+        told = {item.name: finite(getattr(self, item.name)) for item in fields(self)}
+        return told | {"budget": None if self.budget is None else self.budget.plain()}
 
 
 def status_of(replica: Replica, counters: Mapping[str, int], *, talks: bool) -> Status:
     """The status of the agent in memory, `counters` being those of its file; `talks`: its algorithm says anything."""
     counts, population = replica.counts, replica.population
+    budget = over_all_lives(population.protection(), counters.get(COPIES, 0))
     return Status(
         decisions=counts.decisions,
         rewards=counts.rewards,
@@ -58,9 +70,10 @@ def status_of(replica: Replica, counters: Mapping[str, int], *, talks: bool) -> 
         synchronised_at=synchronised_at(replica),
         calling=bool(population.calling()[0]),
         level=_of_one(population.urgency()) if talks else None,
-        spent=_of_one(population.spent()),
+        spent=_of_one(population.spent()) if budget is None else budget.strictly,
         unacknowledged=len(counts.handed),
         clock_offset_seconds=None if (clock := counters.get(CLOCK_MILLISECONDS)) is None else clock / 1000,
+        budget=budget,
     )
 
 

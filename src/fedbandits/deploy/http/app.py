@@ -6,7 +6,6 @@ event loop goes on meanwhile. The agent does one call after the other, whatever 
 
 from __future__ import annotations
 
-import dataclasses
 from functools import cache
 from typing import Annotated, Any, cast
 
@@ -90,7 +89,7 @@ def create_app(agent: Agent, limits: Limits, token: Token | None) -> FastAPI:
             arms=settings.arms,
             agents=settings.agents,
             identity=settings.identity,
-            **dataclasses.asdict(agent.status()),
+            **agent.status().plain(),
         )
 
     @asking.get("/metrics", response_class=Response, responses={200: {"content": {"text/plain": {}}}})

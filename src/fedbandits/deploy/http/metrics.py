@@ -8,7 +8,9 @@ from prometheus_client import CollectorRegistry, Histogram, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
+from fedbandits.contract.budget import Budget
 from fedbandits.deploy.embedded.status import Status
+from fedbandits.deploy.privacy_metrics import privacy_metrics
 
 MEDIA_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 _PREFIX = "fedbandits_agent"
@@ -74,8 +76,27 @@ class _Books(Collector):
                 "How far this machine's clock is ahead of the server's; absent before the server has said so.",
                 status.clock_offset_seconds,
             ),
-            "privacy_spent_epsilon": ("Epsilon of differential privacy spent; absent if not private.", status.spent),
+            "privacy_spent_epsilon": (
+                "Epsilon of differential privacy spent, strictly counted; absent if nothing is promised.",
+                status.spent,
+            ),
         }
         for name, (meaning, value) in gauges.items():
             if value is not None:
                 yield GaugeMetricFamily(f"{_PREFIX}_{name}", meaning, value=value)
+        if status.budget is not None:
+            yield from privacy_metrics(_PREFIX, status.budget)
+            yield from _used(status.budget)
+
+
+def _used(budget: Budget) -> Iterator[Metric]:
+    """What one agent has used of its budget."""
+    yield GaugeMetricFamily(
+        f"{_PREFIX}_privacy_budget_spent_epsilon",
+        "Epsilon spent of the budget, by its definition; see privacy_info.",
+        value=budget.spent,
+    )
+    yield CounterMetricFamily(f"{_PREFIX}_privacy_releases", "Noisy sums ever released.", value=budget.releases)
+    yield GaugeMetricFamily(
+        f"{_PREFIX}_privacy_backups", "Backups that the agent was restored from, whose budgets count.", budget.copies
+    )

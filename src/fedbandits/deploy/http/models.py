@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from pydantic import BaseModel, Field, Tag
 
 from fedbandits.contract.facts import Range
+from fedbandits.contract.protection import Adjacency, Definition, Unit
 from fedbandits.deploy.http.choices import describe_choices
 from fedbandits.deploy.http.refusals import RefusedError
 from fedbandits.deploy.http.values import Number, Sent, check_numbers, one_or_many
@@ -63,6 +64,32 @@ class Outcomes(BaseModel):
     results: list[Counted | Refused]
 
 
+Epsilon = float | Literal["infinite"]
+"""JSON has no infinity, and null would say that nothing is promised."""
+
+
+class Privacy(BaseModel):
+    """What the agent may spend on what it releases, what it has spent, and what that protects."""
+
+    unit: Unit = Field(description="Whose data are protected: one observation, an agent's, or a person's.")
+    adjacency: Adjacency = Field(description="How histories that may not be told apart differ in one unit.")
+    definition: Definition = Field(
+        description="What is protected: all that leaves the agent, its choices included, or its releases alone, as if "
+        "later observations did not depend on earlier ones."
+    )
+    mechanism: str = Field(description="How noise is added to sums.")
+    epsilon: float = Field(description="The budget.")
+    delta: float
+    spent: Epsilon = Field(description="Of the budget, by this definition.")
+    strictly: Epsilon = Field(description="Spent, counting the agent's choices, too.")
+    releases: int = Field(description="Releases made.")
+    allowed: int = Field(description="Releases that may be made; after the last one nothing is released.")
+    copies: int = Field(
+        description="Backups that this agent was restored from, one after the other; all that the files before it were "
+        "allowed counts as spent."
+    )
+
+
 class Standing(BaseModel):
     """How the agent is getting on."""
 
@@ -80,7 +107,10 @@ class Standing(BaseModel):
     synchronised_at: datetime | None = Field(description="When the server last spoke with this agent.")
     calling: bool = Field(description="Whether the agent asks the server for a conversation.")
     level: float | None = Field(description="How far the trigger has come: at 1 the agent calls; null if it has none.")
-    spent: float | None = Field(description="Epsilon of differential privacy spent; null if the agent is not private.")
+    spent: Epsilon | None = Field(
+        description="Epsilon of differential privacy spent, strictly counted; null if nothing is promised."
+    )
+    budget: Privacy | None = Field(description="What the agent may spend; null if it has no budget.")
     clock_offset_seconds: float | None = Field(
         description="How far this machine's clock is ahead of the server's, as far as that is certain; null: unknown."
     )

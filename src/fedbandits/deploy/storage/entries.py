@@ -28,6 +28,8 @@ class Decided:
     names: tuple[str, ...] | None = None
     """Of the arms that were shown; None if they had none."""
     chosen_by: ChosenBy = ChosenBy.ALGORITHM
+    who: str | None = None
+    """Whom it is about, if that was told."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -183,7 +183,7 @@ class History:
         whole = _is_whole(row[:11]) and arms is not None and _is_whole((row[0], at, names, arms, held))
         self._hold_together(whole, f"the decision of entry {row[0] if entry is None else entry}")
         named = None if names is None else tuple(json.loads(names))
-        return Decided(row[0], row[1], row[2], row[3], arms, named, ChosenBy(row[9]))
+        return Decided(row[0], row[1], row[2], row[3], arms, named, ChosenBy(row[9]), row[6])
 
     def _check_letter(self, row: Row) -> None:
         """The row as a whole, and what is still there of request and reply."""
