@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Annotated, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
 import numpy as np
 from pydantic import Field
@@ -24,9 +24,12 @@ from fedbandits.contract.protection import Adjacency, Unit
 from fedbandits.contract.streams import Streams
 from fedbandits.contract.wire import Bound, Direction, Utterance, WireField, hand_overs
 from fedbandits.models.limits import longest
-from fedbandits.privacy.gaussian import gaussian_mu
+from fedbandits.privacy.gaussian import gaussian_event, gaussian_mu
 from fedbandits.privacy.prefix_sums import MechanismName, PrefixSums, prefix_sums
 from fedbandits.privacy.spectrum import printed_deviation, printed_spectrum
+
+if TYPE_CHECKING:
+    from dp_accounting import DpEvent
 
 _FEW = 8
 """Uploads, unless said otherwise."""
@@ -102,6 +105,8 @@ class Gaussian:
                 "algorithms that send sums to a server, such as dislinucb; private on their own are private-linucb "
                 "and, on networks, fedlinucb-network"
             )
+        if about.private:
+            raise ConfigError(f"gaussian: what {about.name} sends is protected by noise already; leave one of them out")
         for utterance in about.says:
             if utterance.direction == "up":
                 _check_sums(about.name, utterance)
@@ -112,7 +117,7 @@ class Gaussian:
                 f"gaussian: when {about.name} uploads depends on data, and the moment tells of them, whatever noise; "
                 "leave when='algorithm' out, give the algorithm a schedule, or say leaky=true: then nothing is claimed"
             )
-        self._check_constants()
+        self._check_itself()
         return replace(
             about,
             name=f"{about.name}|gaussian",
@@ -214,6 +219,13 @@ class Gaussian:
             return printed_deviation(self.epsilon, self.delta, self.turns(problem)[1]) * size
         return float(self.sensitivities(problem, pair)[-1]) / gaussian_mu(self.epsilon, self.delta)
 
+    def event(self, problem: Problem, releases: int | None = None) -> DpEvent:
+        """The first so many `releases` of an agent, or all of them, as a `dp_accounting` event for any accountant: the
+        whole sequence is one Gaussian mechanism. `problem` is as the stage poses it. Needs the extra `privacy`.
+        """
+        reach = np.concatenate([[0.0], self.sensitivities(problem, _PAIR)])
+        return gaussian_event(float(reach[-1 if releases is None else releases]) / self.noise(problem))
+
     def _perturbation(self, problem: Problem) -> Perturbation:
         sums, reach, n = self.sums(problem), longest(problem), problem.agents
         others = n - 1 if self.own == "fused" and n > 1 else n
@@ -230,7 +242,15 @@ class Gaussian:
             printed=printed,
         )
 
-    def _check_constants(self) -> None:
+    def _check_itself(self) -> None:
+        try:
+            gaussian_mu(self.epsilon, self.delta)
+        except ValueError as error:
+            raise ConfigError(f"gaussian: {error}; raise epsilon or delta") from None
+        if self.when == "algorithm" and self.every is not None:
+            raise ConfigError(
+                f"gaussian: every={self.every} and when='algorithm' both say when agents upload; leave one of them out"
+            )
         if self.constants == "thesis" and (self.mechanism != "tree" or self.unit != "observation"):
             raise ConfigError(
                 "gaussian: the thesis' constants are for its tree and for single observations; say mechanism=tree and "
@@ -251,7 +271,7 @@ class Gaussian:
 
     def _guarantee(self, about: About) -> str:
         if self.leaky and self.when == "algorithm":
-            return "no privacy is claimed: when agents call depends on data"
+            return "no privacy is claimed: when agents call may depend on data"
         what = "the whole transcript" if self.own == "released" else "uploads, for fixed histories,"
         return (
             f"{what} ({self.epsilon:g}, {self.delta:g})-differentially private in one {self.unit} ({self.adjacency}); "
@@ -290,6 +310,12 @@ def _check_sums(name: str, utterance: Utterance) -> None:
     for item in utterance.fields:
         if item.counts or (item.dtype == "f8" and is_summed(item, "increment")):
             continue
+        if item.dtype != "f8" and item.adds == "increment":
+            raise ConfigError(
+                f"gaussian: {item.name!r} of {name} is rounded before there is noise, so that one observation moves it "
+                "by more than it is made for; noise comes first, and costs nothing to round: as in "
+                "dislinucb|gaussian|quantise"
+            )
         raise ConfigError(
             f"gaussian: {item.name!r} of {name} is no sum to which every observation adds a known amount, so that "
             "nobody can say how much noise it needs; use dislinucb, fedlinucb-async or async-linucb"

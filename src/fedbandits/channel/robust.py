@@ -78,6 +78,11 @@ class Robust:
                 f"robust: {about.name} talks to {'its peers' if about.topology == 'graph' else 'nobody'}; it serves "
                 "algorithms that send statistics to a server, such as dislinucb"
             )
+        if about.private:
+            raise ConfigError(
+                f"robust: what {about.name} sends carries noise, which looks like lies before the noise stage's own "
+                "server has repaired it; let robust stand first, as in dislinucb|robust|gaussian"
+            )
         for utterance in about.says:
             if utterance.direction == "up":
                 _check_judged(about.name, utterance)

@@ -42,9 +42,9 @@ def audit(first: FloatArray, second: FloatArray, *, delta: float = 0.0, confiden
     """Compare samples of what is seen under two neighbouring inputs, `first` (m, f) and `second` (m', f).
 
     Rows are independent runs, columns are features: any functions of the transcript, real or discrete. The better they
-    tell the inputs apart, the sharper the bound; the log-likelihood ratio is best (`laplace_ratio`). Events are
-    thresholds on single features, in both senses and with either input as the likelier one. The bounds are those of
-    Clopper & Pearson (1934), each at half of the error that `confidence` leaves.
+    tell the inputs apart, the sharper the bound; the log-likelihood ratio is best (`laplace_ratio`, `gaussian_ratio`).
+    Events are thresholds on single features, in both senses and with either input as the likelier one. The bounds are
+    those of Clopper & Pearson (1934), each at half of the error that `confidence` leaves.
 
     >>> rng = np.random.default_rng(0)
     >>> outputs = rng.laplace(size=(2, 40000, 1))  # sensitivity 1, scale 1: epsilon is 1
@@ -87,6 +87,14 @@ def laplace_ratio(outputs: FloatArray, first: FloatArray, second: FloatArray, sc
     Arguments are broadcast; NaN outputs (of releases that were not made) count for nothing.
     """
     ratio = (np.abs(outputs - second) - np.abs(outputs - first)) / scales
+    return np.asarray(np.nansum(ratio, axis=-1))
+
+
+def gaussian_ratio(outputs: FloatArray, first: FloatArray, second: FloatArray, scales: FloatArray) -> FloatArray:
+    """Log-likelihood ratio of independent Gaussian outputs (..., J) with means `first` against `second` and standard
+    deviations `scales`, summed over J: (...,). Broadcast, and blind to NaN, as `laplace_ratio`.
+    """
+    ratio = ((outputs - second) ** 2 - (outputs - first) ** 2) / (2 * scales**2)
     return np.asarray(np.nansum(ratio, axis=-1))
 
 

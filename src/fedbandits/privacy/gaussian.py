@@ -14,14 +14,22 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from functools import lru_cache
+from typing import TYPE_CHECKING
 
 from scipy.optimize import brentq
 from scipy.special import erfcx, ndtr
+
+from fedbandits.contract.extras import require
+
+if TYPE_CHECKING:
+    from dp_accounting import DpEvent
 
 _WIDEST = 1e8
 """Epsilon, beyond which the search gives up: no protection at all."""
 _FINEST = 1e-14
 """How near roots are found, relatively; the side they are on is then made the safe one."""
+_SMALLEST = 1e-8
+"""Of mu, below which rounding is no longer small beside it: noise a hundred million times as large as what it hides."""
 
 
 def gaussian_delta(mu: float, epsilon: float) -> float:
@@ -77,9 +85,24 @@ def gaussian_mu(epsilon: float, delta: float) -> float:
     if not epsilon > 0 or math.isinf(epsilon):
         raise ValueError(f"epsilon must be positive and finite, got {epsilon}")
     found = _root(lambda mu: gaussian_delta(mu, epsilon) - delta)
+    if found < _SMALLEST:
+        raise ValueError(
+            f"epsilon={epsilon:g} at delta={delta:g} allows no release: noise would have to be more than "
+            f"{1 / _SMALLEST:g} times as large as what it hides"
+        )
     while gaussian_delta(found, epsilon) > delta:
         found -= _FINEST * found
     return found
+
+
+def gaussian_event(mu: float) -> DpEvent:
+    """Releases that come to `mu` as a `dp_accounting` event, for any accountant that takes one. Needs the extra
+    `privacy`.
+    """
+    require("privacy", "dp_accounting")
+    from dp_accounting import GaussianDpEvent, NoOpDpEvent
+
+    return GaussianDpEvent(1 / mu) if mu > 0 else NoOpDpEvent()
 
 
 def _root(rising: Callable[[float], float]) -> float:

@@ -12,7 +12,8 @@ from fedbandits.contract.state import Stateful
 
 
 class PersonCounts(Stateful):
-    """For each of n agents and each person: observations used so far. `table` (m, 3) has a row (agent, person, used) for each.
+    """For each of n agents and each person: observations used so far. `table` (m, 3) has their rows (agent, person,
+    used).
 
     Part of the agents' snapshot: whoever forgets it uses persons' data anew.
     """
