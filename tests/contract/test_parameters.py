@@ -120,14 +120,14 @@ class Hurried(DisLinUCB):
     """One more parameter, another name, a default of its own and a check across fields."""
 
     threshold: Annotated[float, Field(ge=0)] = 0.5
-    every: Whole = 10
+    pace: Whole = 10
 
     about: ClassVar[About] = dataclasses.replace(DisLinUCB.about, name="hurried")
 
     @model_validator(mode="after")
     def _is_in_a_hurry(self) -> Hurried:
-        if self.every > 100 * self.ridge:
-            raise ValueError(f"every={self.every} is no hurry with ridge={self.ridge:g}; lower it")
+        if self.pace > 100 * self.ridge:
+            raise ValueError(f"pace={self.pace} is no hurry with ridge={self.ridge:g}; lower it")
         return self
 
 
@@ -151,13 +151,20 @@ class Pair:
 
 
 def test_subclasses_have_the_parameters_of_both_and_speak_in_their_own_name():
-    assert [item.name for item in dataclasses.fields(Hurried)] == ["ridge", "width", "delta", "threshold", "every"]
+    assert [item.name for item in dataclasses.fields(Hurried)] == [
+        "ridge",
+        "width",
+        "delta",
+        "every",
+        "threshold",
+        "pace",
+    ]
     assert Hurried(ridge=2).ridge == 2.0
     assert Hurried().threshold == 0.5
     assert isinstance(Hurried(), DisLinUCB)
-    assert pickle.loads(pickle.dumps(Hurried(every=3))) == Hurried(every=3)
+    assert pickle.loads(pickle.dumps(Hurried(pace=3))) == Hurried(pace=3)
     for given, said in {
-        "every": "hurried: every: must be greater than or equal to 1 (got 0)",
+        "pace": "hurried: pace: must be greater than or equal to 1 (got 0)",
         "ridge": "hurried: ridge: must be greater than 0 (got 0)",
         "threshold": None,
     }.items():
@@ -168,10 +175,10 @@ def test_subclasses_have_the_parameters_of_both_and_speak_in_their_own_name():
             Hurried(**{given: 0})
         assert str(caught.value) == said
     with pytest.raises(ConfigError) as caught:
-        Hurried(every=101)
-    assert str(caught.value) == "hurried: every=101 is no hurry with ridge=1; lower it"
-    with pytest.raises(ConfigError, match=r"hurried has no parameter 'evry'; did you mean 'every'\?"):
-        Hurried(evry=3)
+        Hurried(pace=101)
+    assert str(caught.value) == "hurried: pace=101 is no hurry with ridge=1; lower it"
+    with pytest.raises(ConfigError, match=r"hurried has no parameter 'pase'; did you mean 'pace'\?"):
+        Hurried(pase=3)
     fb.simulate(Hurried(), fb.environments.Linear(clients=2, dim=2, arms=2), 3)
 
 
@@ -261,7 +268,13 @@ WRONG = {
 }
 
 
-SEEN = ("contract/parameters", "contract/facts/noise", "algorithms/linear/parameters", "algorithms/linear/dislinucb")
+SEEN = (
+    "contract/parameters",
+    "models/paced",
+    "contract/facts/noise",
+    "algorithms/linear/parameters",
+    "algorithms/linear/dislinucb",
+)
 """What the checker is shown of the package: the rest would take it half a minute."""
 
 

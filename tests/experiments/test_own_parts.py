@@ -30,7 +30,7 @@ MODULE = """
 
     @parameters
     class Hasty(DisLinUCB):
-        every: Annotated[int, Field(ge=1)] = 2
+        pace: Annotated[int, Field(ge=1)] = 2
         about: ClassVar[About] = replace(DisLinUCB.about, name="hasty")
 
 
@@ -75,7 +75,7 @@ threshold = 0.5
 name = "dislinucb"
 threshold = 0.5
 [sweep]
-"algorithms.own.every" = [1, 3]
+"algorithms.own.pace" = [1, 3]
 [[claims]]
 kind = "between"
 text = "there is regret"
@@ -110,11 +110,11 @@ def test_they_are_found_checked_and_swept_over_like_those_built_in(load, module)
     experiment = load()
     own = sys.modules[module]
     assert [(case.label, dict(case.point)) for case in experiment.cases] == [
-        ("own", {"every": 1}),
-        ("own", {"every": 3}),
+        ("own", {"pace": 1}),
+        ("own", {"pace": 3}),
         ("built-in", {}),
     ]
-    assert experiment.cases[1].algorithm == own.Hasty(threshold=0.5, every=3)
+    assert experiment.cases[1].algorithm == own.Hasty(threshold=0.5, pace=3)
     assert {case.environment for case in experiment.cases} == {own.Tiny(clients=4)}
 
 
@@ -122,9 +122,9 @@ def test_they_are_run_kept_and_found_again(load, tmp_path):
     first = run_experiment(load(), out=tmp_path / "out")
     assert [claim.text for claim in first.claims] == ["there is regret"]
     own = first.settings["algorithms"]["own"]
-    assert (own["name"], own["threshold"], own["every"]) == ("hasty", 0.5, "swept")
+    assert (own["name"], own["threshold"], own["pace"]) == ("hasty", 0.5, "swept")
     assert first.settings["environment"]["name"] == "tiny"
-    regret = first.final().pivot_table("regret", "seed", ["algorithm", "every"], dropna=False)
+    regret = first.final().pivot_table("regret", "seed", ["algorithm", "pace"], dropna=False)
     assert regret["own", 1.0].tolist() == regret["own", 3.0].tolist()
     before = {path: path.stat().st_mtime_ns for path in (tmp_path / "out" / "runs").iterdir()}
     assert len(before) == 6
@@ -146,7 +146,7 @@ def test_they_are_run_kept_and_found_again(load, tmp_path):
             "threshold = -1\n[algorithms.b",
             "hasty: threshold: must be greater than or",
         ),
-        ("[1, 3]", "[1, 0]", "algorithms.own: hasty: every: must be greater than or equal to 1 (got 0)"),
+        ("[1, 3]", "[1, 0]", "algorithms.own: hasty: pace: must be greater than or equal to 1 (got 0)"),
         (":Hasty", ":Hasti", "algorithms.own: algorithm 'MODULE:Hasti': no 'Hasti' there; did you mean 'Hasty'?"),
         (":Hasty", ":Lacking", "algorithms.own: algorithm 'MODULE:Lacking': Lacking lacks about and agents and server"),
         (":Hasty", "x:Hasty", "algorithms.own: algorithm 'MODULEx:Hasty': there is no module 'MODULEx', neither"),

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import ClassVar
 
 import numpy as np
 
 from fedbandits.algorithms.linear.parameters import LinearParameters
-from fedbandits.contract.arrays import BoolArray, FloatArray, IntArray, check_arms, check_finite
+from fedbandits.contract.arrays import Array, BoolArray, FloatArray, IntArray, check_arms, check_finite
 from fedbandits.contract.messages import Message
 from fedbandits.contract.problem import Problem
 from fedbandits.contract.streams import Streams
@@ -16,13 +17,20 @@ from fedbandits.models.limits import growth
 from fedbandits.models.optimistic import OptimisticAgents
 from fedbandits.models.sharing import COLLECT, handed_over, statistics, told
 from fedbandits.models.statistics import Statistics
-from fedbandits.models.triggers import urgencies
+from fedbandits.models.triggers import Level, both, urgencies
 
 REPORT = Utterance("report", "down")
 """The server's signal: tell me what you have observed, for the test."""
 ASK_LEVEL = Utterance("level", "down")
 """The server's signal: how far has your trigger come?"""
-_LEVEL = Bound(growth, low=0.0)
+
+
+def _highest(problem: Problem, asked: Mapping[str, Array]) -> float:
+    """What one observation more can raise a level by: the growth of the log-determinant, or 1 by a schedule."""
+    return max(1.0, growth(problem, asked))
+
+
+_LEVEL = Bound(_highest, low=0.0)
 LEVEL = Utterance("level", "up", (WireField("level", bound=_LEVEL),))
 OWN = Utterance("own", "up", (*statistics(adds="increment"), WireField("level", optional=True, bound=_LEVEL)))
 """An agent's own observations since its last such message, never what it received."""
@@ -48,11 +56,20 @@ class ClusterAgents(OptimisticAgents):
     keeps: ClassVar[tuple[str, ...]] = (*OptimisticAgents.keeps, "rng", "aside", "alarm", "turns", "met")
 
     def __init__(
-        self, parameters: LinearParameters, problem: Problem, n: int, rng: Streams, *, explore: int, alarm: float
+        self,
+        parameters: LinearParameters,
+        problem: Problem,
+        n: int,
+        rng: Streams,
+        *,
+        explore: int,
+        alarm: float,
+        level: Level = both,
     ) -> None:
         rule = parameters.widths(problem, problem.dim)
         super().__init__(parameters.models(problem, n), rule, counted=parameters.tells_counts)
         self._explore = explore
+        self._level = level
         self.rng = rng
         self.aside = Statistics(n, problem.dim)
         self.alarm = np.full(n, alarm)
@@ -100,8 +117,10 @@ class ClusterAgents(OptimisticAgents):
         self.turns[who] += 1
 
     def level(self) -> FloatArray:
-        """(n,) what each agent's alarm is held against: observations since its last service times their growth."""
-        return self.models.fresh.count * self.models.growth
+        """(n,) what each agent's alarm is held against: observations since its last service, times their growth unless
+        there is a schedule.
+        """
+        return self._level(self.models.fresh.count, self.models.growth)
 
     def calling(self) -> BoolArray:
         """Who has explored enough and was not asked yet, or whose level has reached its alarm."""

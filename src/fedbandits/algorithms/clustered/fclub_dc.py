@@ -12,6 +12,7 @@ from fedbandits.algorithms.clustered.grouping import components, distances, shri
 from fedbandits.algorithms.linear.async_linucb import AsyncParameters
 from fedbandits.contract.arrays import FloatArray, IntArray, State
 from fedbandits.contract.catalogue import About
+from fedbandits.contract.depending import depending
 from fedbandits.contract.messages import Conversation, Message
 from fedbandits.contract.parameters import parameters
 from fedbandits.contract.problem import Problem
@@ -19,6 +20,7 @@ from fedbandits.contract.server import Server
 from fedbandits.contract.streams import Streams
 from fedbandits.linalg import kernels
 from fedbandits.models.optimistic import OptimisticAgents, WidthRule
+from fedbandits.models.paced import by_schedule
 from fedbandits.models.ridge import solve
 from fedbandits.models.sharing import COLLECT, FRESH, NEWS, POOL, told
 from fedbandits.models.statistics import Statistics
@@ -50,15 +52,18 @@ class FCLUBDC(AsyncParameters):
     gamma_down: Annotated[float, Field(ge=1)] = 1.2
     separation: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 2.0
 
-    about: ClassVar[About] = About(
-        name="fclub-dc",
-        family="clustered",
-        topology="star",
-        talks="as async-linucb inside clusters; everybody at the end of doubling phases",
-        says=(COLLECT, FRESH, NEWS, POOL),
-        guarantee="none claimed for this variant",
-        source="Liu, Zhao, Yu, Li & Lui, UAI 2022",
-        environment="clustered-linear",
+    about: ClassVar[About] = depending(
+        About(
+            name="fclub-dc",
+            family="clustered",
+            topology="star",
+            talks="as async-linucb inside clusters; everybody at the end of doubling phases",
+            says=(COLLECT, FRESH, NEWS, POOL),
+            guarantee="none claimed for this variant",
+            source="Liu, Zhao, Yu, Li & Lui, UAI 2022",
+            environment="clustered-linear",
+        ),
+        by_schedule,
     )
 
     @property

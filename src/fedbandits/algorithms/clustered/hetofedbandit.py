@@ -28,19 +28,24 @@ from fedbandits.contract.parameters import parameters
 from fedbandits.contract.problem import Problem
 from fedbandits.contract.streams import Streams
 from fedbandits.graphs.cliques import DEFAULT_LIMIT
+from fedbandits.models.paced import Paced
 from fedbandits.models.sharing import COLLECT
+from fedbandits.models.triggers import Level, both, observed
 
 _SOURCE = "Blaser, Li & Wang, AISTATS 2024"
 
 
 @parameters
-class ClusterParameters(LinearParameters):
+class ClusterParameters(Paced, LinearParameters):
     """What all HetoFedBandit variants share: the test, the trigger and the pace of the server.
 
     - `level` is the test's error rate for a pair, ``"theory"`` for delta/n^2; the released code uses 0.01;
     - `noncentrality` bounds psi for homogeneous pairs, ``"theory"`` for 1/(n^2 sigma^2), what the proof yields (the
       text prints 1/sigma^2, which merges different clusters);
     - `threshold` is D, the same for all clusters, or ``"theory"`` for D_k = T log(|C_k| T)/(d |C_k|);
+    - `every` b, given in place of it, is a schedule: D_k = b, held against own turns since the last service
+      (`models.paced`). Who is served when still follows from clusters that were found in data, and so does who calls:
+      only where clusters are given do moments not depend on data;
     - `serve_every` steps the server serves one cluster; with one agent awake per step, n makes a round;
     - `clique_limit` bounds the enumeration of maximal cliques.
     """
@@ -74,8 +79,15 @@ class ClusterParameters(LinearParameters):
             counted=self.tells_counts,
         )
 
+    @property
+    def level_of(self) -> Level:
+        """What is held against D_k."""
+        return both if self.every is None else observed
+
     def trigger(self, problem: Problem, size: int) -> float:
         """D_k for a cluster of `size` agents."""
+        if self.every is not None:
+            return float(self.every)
         if self.threshold != "theory":
             return float(self.threshold)
         return float(problem.horizon * np.log(size * problem.horizon) / (problem.dim * size))
@@ -120,7 +132,7 @@ class HetoFedBandit(ClusterParameters):
     def agents(self, problem: Problem, n: int, rng: Streams) -> IncrementAgents:
         """n agents that explore first and share increments."""
         alarm = self.trigger(problem, problem.agents)
-        return IncrementAgents(self, problem, n, rng, explore=self.explore, alarm=alarm)
+        return IncrementAgents(self, problem, n, rng, explore=self.explore, alarm=alarm, level=self.level_of)
 
     def server(self, problem: Problem, n: int, rng: Streams) -> FixedClustersServer:
         """A server that clusters once."""
@@ -182,7 +194,7 @@ class HetoFedBanditE(ClusterParameters):
     def agents(self, problem: Problem, n: int, rng: Streams) -> TotalAgents:
         """n agents that share clean totals."""
         alarm = self.trigger(problem, problem.agents)
-        return TotalAgents(self, problem, n, rng, explore=0, alarm=alarm)
+        return TotalAgents(self, problem, n, rng, explore=0, alarm=alarm, level=self.level_of)
 
     def server(self, problem: Problem, n: int, rng: Streams) -> ReclusteringServer:
         """A server that clusters at every trigger."""

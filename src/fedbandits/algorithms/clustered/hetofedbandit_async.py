@@ -51,7 +51,7 @@ class HetoFedBanditAsync(ClusterParameters):
     def agents(self, problem: Problem, n: int, rng: Streams) -> TotalAgents:
         """n agents that share clean totals."""
         alarm = self.trigger(problem, problem.agents)
-        return TotalAgents(self, problem, n, rng, explore=self.explore, alarm=alarm)
+        return TotalAgents(self, problem, n, rng, explore=self.explore, alarm=alarm, level=self.level_of)
 
     def server(self, problem: Problem, n: int, rng: Streams) -> AsyncClustersServer:
         """A server that deals with callers only."""

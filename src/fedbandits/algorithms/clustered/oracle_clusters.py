@@ -11,10 +11,12 @@ from fedbandits.algorithms.clustered.clusters import partition
 from fedbandits.algorithms.clustered.hetofedbandit import ClusterParameters
 from fedbandits.algorithms.clustered.servers import FixedClustersServer
 from fedbandits.contract.catalogue import About, ConfigError
+from fedbandits.contract.depending import depending
 from fedbandits.contract.facts import Truth
 from fedbandits.contract.parameters import parameters
 from fedbandits.contract.problem import Problem
 from fedbandits.contract.streams import Streams
+from fedbandits.models.paced import by_schedule
 from fedbandits.models.sharing import COLLECT
 
 
@@ -27,21 +29,26 @@ class OracleClusters(ClusterParameters):
     Guarantee: that of DisLinUCB inside every cluster, up to waiting for the server, which serves one cluster per step.
     """
 
-    about: ClassVar[About] = About(
-        name="oracle-clusters",
-        family="clustered",
-        topology="star",
-        talks="as hetofedbandit, with the true clusters",
-        says=(COLLECT, OWN, SHARE, ASK_LEVEL, LEVEL),
-        guarantee="that of dislinucb inside every true cluster",
-        source="baseline",
-        oracle=True,
-        environment="clustered-linear",
+    about: ClassVar[About] = depending(
+        About(
+            name="oracle-clusters",
+            family="clustered",
+            topology="star",
+            talks="as hetofedbandit, with the true clusters",
+            says=(COLLECT, OWN, SHARE, ASK_LEVEL, LEVEL),
+            guarantee="that of dislinucb inside every true cluster",
+            source="baseline",
+            oracle=True,
+            environment="clustered-linear",
+        ),
+        by_schedule,
     )
 
     def agents(self, problem: Problem, n: int, rng: Streams) -> IncrementAgents:
         """n agents that share increments."""
-        return IncrementAgents(self, problem, n, rng, explore=0, alarm=self.trigger(problem, problem.agents))
+        return IncrementAgents(
+            self, problem, n, rng, explore=0, alarm=self.trigger(problem, problem.agents), level=self.level_of
+        )
 
     def server(self, problem: Problem, n: int, rng: Streams) -> FixedClustersServer:
         """A server that knows the clusters."""

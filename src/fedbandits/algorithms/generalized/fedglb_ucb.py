@@ -13,11 +13,13 @@ from fedbandits.algorithms.generalized.servers import GlobalUpdateServer, Minimi
 from fedbandits.algorithms.generalized.widths import offline
 from fedbandits.contract.arrays import FloatArray
 from fedbandits.contract.catalogue import About
+from fedbandits.contract.depending import depending
 from fedbandits.contract.parameters import parameters
 from fedbandits.contract.problem import Problem
 from fedbandits.contract.streams import Streams
 from fedbandits.models.minimisers import Momentum, accelerated, newton
 from fedbandits.models.objectives import Objective
+from fedbandits.models.paced import Paced, by_schedule
 from fedbandits.models.triggers import Trigger, both, observed
 
 _SOURCE = "Li & Wang, Communication Efficient Federated Learning for Generalized Linear Bandits, NeurIPS 2022"
@@ -58,19 +60,21 @@ def certified(ridge: float, m: int) -> float:
 
 
 @parameters
-class EventTriggered(GLMParameters):
-    """Updates when an agent has learned enough: D, or ``"theory"`` for T/(n d log(nT))."""
+class EventTriggered(Paced, GLMParameters):
+    """Updates when an agent has learned enough: D, or ``"theory"`` for T/(n d log(nT)). With `every` b an agent calls
+    after b own turns since the last update instead (`models.paced`).
+    """
 
     threshold: Annotated[float, Field(ge=0)] | Literal["theory"] = "theory"
 
     def trigger(self, problem: Problem) -> Trigger:
-        """Who calls: own observations since the last update times log-determinant growth at least D."""
+        """Who calls: own observations since the last update times log-determinant growth at least D, or a schedule."""
         n, horizon = problem.agents, problem.horizon
         if self.threshold == "theory":
             threshold = horizon / (n * problem.dim * np.log(max(n * horizon, 2)))
         else:
             threshold = float(self.threshold)
-        return Trigger(both, threshold)
+        return self.paced(Trigger(both, threshold))
 
 
 @parameters
@@ -108,16 +112,19 @@ class FedGLBUCB(EventTriggered, Descending):
     O(d n^2 sqrt(T) log^2(nT)) messages. Not for a `scale` below 1 or a constant width.
     """
 
-    about: ClassVar[About] = About(
-        name="fedglb-ucb",
-        family="generalized",
-        topology="star",
-        talks="everybody optimises together when one agent's observations times its log-det growth reach D",
-        says=BY_GRADIENTS,
-        guarantee="regret O(d sqrt(nT) log(nT)), O(d n^2 sqrt(T) log^2(nT)) messages, theory D and width",
-        source=_SOURCE,
-        waits=True,
-        environment="logistic",
+    about: ClassVar[About] = depending(
+        About(
+            name="fedglb-ucb",
+            family="generalized",
+            topology="star",
+            talks="everybody optimises together when one agent's observations times its log-det growth reach D",
+            says=BY_GRADIENTS,
+            guarantee="regret O(d sqrt(nT) log(nT)), O(d n^2 sqrt(T) log^2(nT)) messages, theory D and width",
+            source=_SOURCE,
+            waits=True,
+            environment="logistic",
+        ),
+        by_schedule,
     )
 
     def agents(self, problem: Problem, n: int, rng: Streams) -> NewtonAgents:
@@ -191,16 +198,19 @@ class FedGLBNewton(EventTriggered):
 
     cap: Annotated[int, Field(ge=1)] = 50
 
-    about: ClassVar[About] = About(
-        name="fedglb-newton",
-        family="generalized",
-        topology="star",
-        talks="as fedglb-ucb, in a few Newton rounds per update",
-        says=BY_CURVATURES,
-        guarantee="the regret bound of fedglb-ucb",
-        source="beyond " + _SOURCE,
-        waits=True,
-        environment="logistic",
+    about: ClassVar[About] = depending(
+        About(
+            name="fedglb-newton",
+            family="generalized",
+            topology="star",
+            talks="as fedglb-ucb, in a few Newton rounds per update",
+            says=BY_CURVATURES,
+            guarantee="the regret bound of fedglb-ucb",
+            source="beyond " + _SOURCE,
+            waits=True,
+            environment="logistic",
+        ),
+        by_schedule,
     )
 
     def agents(self, problem: Problem, n: int, rng: Streams) -> NewtonAgents:

@@ -10,6 +10,7 @@ from pydantic import Field
 from fedbandits.algorithms.linear.parameters import LinearParameters
 from fedbandits.contract.arrays import IntArray
 from fedbandits.contract.catalogue import About
+from fedbandits.contract.depending import depending
 from fedbandits.contract.messages import Conversation, Message
 from fedbandits.contract.parameters import parameters
 from fedbandits.contract.problem import Problem
@@ -17,22 +18,27 @@ from fedbandits.contract.server import Server
 from fedbandits.contract.streams import Streams
 from fedbandits.linalg import kernels
 from fedbandits.models.optimistic import OptimisticAgents
+from fedbandits.models.paced import Paced, by_schedule
 from fedbandits.models.sharing import COLLECT, FRESH, NEWS, told
 from fedbandits.models.statistics import Statistics
 from fedbandits.models.triggers import Trigger, grown
 
 
 @parameters
-class AsyncParameters(LinearParameters):
-    """The two thresholds of asynchronous uploads and downloads: 1 talks always, infinity never."""
+class AsyncParameters(Paced, LinearParameters):
+    """The two thresholds of asynchronous uploads and downloads: 1 talks always, infinity never. With `every` b an agent
+    uploads after b own turns instead (`models.paced`).
+    """
 
     gamma_up: Annotated[float, Field(ge=1)] = 2.0
     gamma_down: Annotated[float, Field(ge=1)] = 2.0
 
+    by_data: ClassVar[str] = "gamma_up"
+
     @property
     def upload(self) -> Trigger:
-        """Fires where what was not uploaded raises the determinant by more than gamma_up."""
-        return Trigger(grown, float(np.log(self.gamma_up)), strict=True)
+        """Fires where what was not uploaded raises the determinant by more than gamma_up, or by a schedule."""
+        return self.paced(Trigger(grown, float(np.log(self.gamma_up)), strict=True))
 
 
 @parameters
@@ -53,14 +59,17 @@ class AsyncLinUCB(AsyncParameters):
     transfers; agents that call in the same step are pooled together, which the analysis does not cover.
     """
 
-    about: ClassVar[About] = About(
-        name="async-linucb",
-        family="linear",
-        topology="star",
-        talks="one agent up when det V grew by gamma_up; down to each agent that lacks gamma_down",
-        says=(COLLECT, FRESH, NEWS),
-        guarantee="regret O(d sqrt(T) log T), O(n^2 d log T) transfers, one agent at a time, gammas exp(1/n)",
-        source="Li & Wang, AISTATS 2022",
+    about: ClassVar[About] = depending(
+        About(
+            name="async-linucb",
+            family="linear",
+            topology="star",
+            talks="one agent up when det V grew by gamma_up; down to each agent that lacks gamma_down",
+            says=(COLLECT, FRESH, NEWS),
+            guarantee="regret O(d sqrt(T) log T), O(n^2 d log T) transfers, one agent at a time, gammas exp(1/n)",
+            source="Li & Wang, AISTATS 2022",
+        ),
+        by_schedule,
     )
 
     def agents(self, problem: Problem, n: int, rng: Streams) -> OptimisticAgents:

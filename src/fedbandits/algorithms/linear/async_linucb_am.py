@@ -10,6 +10,7 @@ from pydantic import Field
 from fedbandits.algorithms.linear.async_linucb import AsyncParameters, AsyncServer
 from fedbandits.contract.arrays import BoolArray, FloatArray, IntArray, check_arms, check_feedback, first_highest
 from fedbandits.contract.catalogue import About, ConfigError
+from fedbandits.contract.depending import depending
 from fedbandits.contract.facts import Norms, Shared
 from fedbandits.contract.messages import Message
 from fedbandits.contract.parameters import parameters
@@ -20,6 +21,7 @@ from fedbandits.contract.wire import Bound, Utterance, WireError, WireField, mat
 from fedbandits.linalg import kernels
 from fedbandits.models.limits import STRAYED, arm_square, residual
 from fedbandits.models.optimistic import WidthRule
+from fedbandits.models.paced import by_schedule
 from fedbandits.models.ridge import RidgeModels
 from fedbandits.models.sharing import COLLECT, counting, handed_over, told
 
@@ -56,19 +58,22 @@ class AsyncLinUCBAM(AsyncParameters):
     """g; None takes what the problem says."""
     alternations: Annotated[int, Field(ge=1)] = 2
 
-    about: ClassVar[About] = About(
-        name="async-linucb-am",
-        family="linear",
-        topology="star",
-        talks="as async-linucb, by the shared block's determinant",
-        says=(
-            COLLECT,
-            _FRESH,
-            Utterance("news", "down", _shared()),
+    about: ClassVar[About] = depending(
+        About(
+            name="async-linucb-am",
+            family="linear",
+            topology="star",
+            talks="as async-linucb, by the shared block's determinant",
+            says=(
+                COLLECT,
+                _FRESH,
+                Utterance("news", "down", _shared()),
+            ),
+            guarantee="none proved for the shipped variant",
+            source="Li & Wang, AISTATS 2022",
+            environment="linear-shared",
         ),
-        guarantee="none proved for the shipped variant",
-        source="Li & Wang, AISTATS 2022",
-        environment="linear-shared",
+        by_schedule,
     )
 
     def agents(self, problem: Problem, n: int, rng: Streams) -> AsyncLinUCBAMAgents:

@@ -10,16 +10,18 @@ from pydantic import Field
 from fedbandits.algorithms.linear.parameters import LinearParameters
 from fedbandits.algorithms.linear.servers import PoolServer
 from fedbandits.contract.catalogue import About
+from fedbandits.contract.depending import depending
 from fedbandits.contract.parameters import parameters
 from fedbandits.contract.problem import Problem
 from fedbandits.contract.streams import Streams
 from fedbandits.models.optimistic import OptimisticAgents
+from fedbandits.models.paced import Paced, by_schedule
 from fedbandits.models.sharing import COLLECT, POOL, POOLED_FRESH
 from fedbandits.models.triggers import Trigger, both
 
 
 @parameters
-class DisLinUCB(LinearParameters):
+class DisLinUCB(Paced, LinearParameters):
     """Distributed LinUCB with an event trigger (Wang, Hu, Chen & Wang, ICLR 2020).
 
     Agent i acts on the synchronised statistics plus its own since then. After t_i own observations since the last
@@ -32,7 +34,8 @@ class DisLinUCB(LinearParameters):
 
     `threshold` is D, or a formula by name, T the horizon and n the agents:
     ``"theory"`` T log(nT)/(dn) as printed; ``"released"`` T/(nd log(nT)) and ``"released-log-t"`` T/(nd log T) as
-    the released codes of later publications have it. 0 synchronises after every step, infinity never.
+    the released codes of later publications have it. 0 synchronises after every step, infinity never. With `every` b an
+    agent calls after t_i = b instead (`models.paced`).
 
     Guarantee: with the theory threshold and width, regret O(d sqrt(nT) log^2(nT)) and O(n^1.5 d^3) scalars,
     independent of T. Proved for agents that act in every round; under other schedules, or with a constant width,
@@ -41,19 +44,22 @@ class DisLinUCB(LinearParameters):
 
     threshold: Annotated[float, Field(ge=0)] | Literal["theory", "released", "released-log-t"] = "theory"
 
-    about: ClassVar[About] = About(
-        name="dislinucb",
-        family="linear",
-        topology="star",
-        talks="everybody, when one agent's observations times its log-determinant growth exceed D",
-        says=(COLLECT, POOLED_FRESH, POOL),
-        guarantee="regret O(d sqrt(nT) log^2(nT)), O(n^1.5 d^3) scalars, all agents active, theory D and width",
-        source="Wang, Hu, Chen & Wang, ICLR 2020",
+    about: ClassVar[About] = depending(
+        About(
+            name="dislinucb",
+            family="linear",
+            topology="star",
+            talks="everybody, when one agent's observations times its log-determinant growth exceed D",
+            says=(COLLECT, POOLED_FRESH, POOL),
+            guarantee="regret O(d sqrt(nT) log^2(nT)), O(n^1.5 d^3) scalars, all agents active, theory D and width",
+            source="Wang, Hu, Chen & Wang, ICLR 2020",
+        ),
+        by_schedule,
     )
 
     def agents(self, problem: Problem, n: int, rng: Streams) -> OptimisticAgents:
-        """n agents with the event trigger."""
-        return self.optimists(problem, n, Trigger(both, self.trigger(problem), strict=True))
+        """n agents with the event trigger, or a schedule."""
+        return self.optimists(problem, n, self.paced(Trigger(both, self.trigger(problem), strict=True)))
 
     def server(self, problem: Problem, n: int, rng: Streams) -> PoolServer:
         """A server that collects from everybody and tells everybody."""

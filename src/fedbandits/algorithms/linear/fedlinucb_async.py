@@ -11,6 +11,7 @@ from fedbandits.algorithms.linear.parameters import LinearParameters
 from fedbandits.algorithms.linear.servers import PoolServer
 from fedbandits.contract.arrays import BoolArray, FloatArray, IntArray, check_arms, check_feedback, decided
 from fedbandits.contract.catalogue import About
+from fedbandits.contract.depending import depending
 from fedbandits.contract.messages import Message
 from fedbandits.contract.parameters import parameters
 from fedbandits.contract.population import Population
@@ -18,6 +19,7 @@ from fedbandits.contract.problem import Problem
 from fedbandits.contract.streams import Streams
 from fedbandits.contract.wire import WireError
 from fedbandits.linalg import kernels
+from fedbandits.models.paced import Paced, by_schedule
 from fedbandits.models.ridge import solve
 from fedbandits.models.sharing import COLLECT, FRESH, POOL, POOLED_FRESH, handed_over, told
 from fedbandits.models.statistics import Statistics
@@ -25,7 +27,7 @@ from fedbandits.models.triggers import Trigger, grown
 
 
 @parameters
-class FedLinUCBAsync(LinearParameters):
+class FedLinUCBAsync(Paced, LinearParameters):
     """Asynchronous federated LinUCB (He, Wang, Min & Gu, NeurIPS 2022).
 
     Agent m acts on what it last downloaded, (V_m, b_m) with V_m including lambda I, not on its fresh data:
@@ -35,7 +37,8 @@ class FedLinUCBAsync(LinearParameters):
 
     uploads (dV_m, db_m) and downloads the pool: 2 (d^2 + d) scalars. Nobody else is involved.
 
-    `growth` is a, ``"theory"`` for 1/n^2. 0 calls after every observation, infinity never.
+    `growth` is a, ``"theory"`` for 1/n^2. 0 calls after every observation, infinity never. With `every` b an agent
+    calls after b own turns instead (`models.paced`).
 
     Guarantee: with a = 1/n^2 and the theory width, regret O(d sqrt(T)) up to logarithms over T decisions in total, in
     any order of activity, with O(d n^2 log T) calls. Agents that call in the same step are pooled together.
@@ -43,14 +46,18 @@ class FedLinUCBAsync(LinearParameters):
 
     growth: Annotated[float, Field(ge=0)] | Literal["theory"] = "theory"
 
-    about: ClassVar[About] = About(
-        name="fedlinucb-async",
-        family="linear",
-        topology="star",
-        talks="one agent, when its news would raise det V by the factor 1 + a",
-        says=(COLLECT, POOLED_FRESH, POOL),
-        guarantee="regret ~O(d sqrt(T)) over T decisions in any order, O(d n^2 log T) calls, a = 1/n^2",
-        source="He, Wang, Min & Gu, NeurIPS 2022",
+    by_data: ClassVar[str] = "growth"
+    about: ClassVar[About] = depending(
+        About(
+            name="fedlinucb-async",
+            family="linear",
+            topology="star",
+            talks="one agent, when its news would raise det V by the factor 1 + a",
+            says=(COLLECT, POOLED_FRESH, POOL),
+            guarantee="regret ~O(d sqrt(T)) over T decisions in any order, O(d n^2 log T) calls, a = 1/n^2",
+            source="He, Wang, Min & Gu, NeurIPS 2022",
+        ),
+        by_schedule,
     )
 
     def agents(self, problem: Problem, n: int, rng: Streams) -> FedLinUCBAgents:
@@ -72,7 +79,7 @@ class FedLinUCBAgents(Population):
     """
 
     # between downloads the determinant of `ahead` grows by 1 + a at most, so its rank-one updates stay
-    # well-conditioned and need no refresh
+    # well-conditioned and need no refresh; where it may grow further, by a schedule, nobody looks at it
     keeps: ClassVar[tuple[str, ...]] = (
         "inverse",
         "theta",
@@ -90,7 +97,7 @@ class FedLinUCBAgents(Population):
         self._ridge = ridge
         self._counted = parameters.tells_counts
         self._width = parameters.widths(problem, dim)
-        self._trigger = Trigger(grown, float(np.log1p(parameters.factor(problem))), strict=True)
+        self._trigger = parameters.paced(Trigger(grown, float(np.log1p(parameters.factor(problem))), strict=True))
         self.inverse = np.tile(np.eye(dim) / ridge, (n, 1, 1))
         self.theta = np.zeros((n, dim))
         self.logdet = np.full(n, dim * np.log(ridge))
@@ -130,7 +137,7 @@ class FedLinUCBAgents(Population):
         )
 
     def calling(self) -> BoolArray:
-        """Whose fresh data would raise det V by more than the factor 1 + a."""
+        """Whose fresh data would raise det V by more than the factor 1 + a, or are due."""
         return self._trigger.fired(self.fresh.count, self.ahead_logdet - self.logdet)
 
     def urgency(self) -> FloatArray | None:
