@@ -23,7 +23,6 @@ from collections.abc import Sequence
 from functools import lru_cache
 
 import numpy as np
-from numpy.polynomial.hermite import hermgauss
 
 from fedbandits.contract.arrays import FloatArray, IntArray
 from fedbandits.contract.errors import ConfigError
@@ -31,6 +30,7 @@ from fedbandits.contract.facts import RKHS
 from fedbandits.linalg import kernels
 from fedbandits.linalg.jit import jit
 from fedbandits.models.features.features import Features
+from fedbandits.models.kernels import SquaredExponential, Waves, kernel_of
 
 MOST_FEATURES = 2048
 """Beyond which the statistics of a single agent would be a hundred megabytes."""
@@ -42,23 +42,21 @@ _GRID = 4001
 
 
 class QuadratureFeatures(Features):
-    """The features above, for a kernel with the given `scales` l (d,), with `nodes` m (d,) in each coordinate.
+    """The features above, of a `kernel`, with `nodes` m (d,) in each coordinate.
 
     Where it is `additive`, the kernel is the mean of one kernel for each coordinate, and features are those of the
     coordinates side by side, over sqrt(d). Nodes of the least weight are left out as long as they have at most the
     share `left_out` together, the others having their weight: norms stay 1, and the kernel moves by at most twice that.
     """
 
-    def __init__(
-        self, scales: Sequence[float], nodes: Sequence[int], *, additive: bool = False, left_out: float = 0.0
-    ) -> None:
-        self.dim = len(scales)
-        one = [hermite(m) for m in nodes]
-        waves = _side_by_side(one) if additive else _crossed(one)
+    def __init__(self, kernel: SquaredExponential, nodes: Sequence[int], *, left_out: float = 0.0) -> None:
+        self.dim = kernel.dim
+        one = [kernel.waves(m) for m in nodes]
+        waves = _side_by_side(one) if kernel.additive else _crossed(one)
         frequencies, weights, constant = _halved(*waves)
         kept, self.lost = _weighty(weights, left_out)
         total = weights[kept].sum() + constant
-        self._frequencies = np.ascontiguousarray(frequencies[kept] / np.asarray(scales))
+        self._frequencies = np.ascontiguousarray(frequencies[kept] * kernel.rates)
         self._roots = np.sqrt(weights[kept] / total)
         self._constant = math.sqrt(constant / total)
         self.size = 2 * len(self._roots) + (constant > 0)
@@ -80,37 +78,33 @@ def quadrature_features(known: RKHS, dim: int, error: float) -> tuple[Quadrature
     measured on a grid of distances. The other half is for what is left out. The thesis takes 6 log T nodes in each
     coordinate instead: 3,459 features at T = 1024 and d = 2, where 24 have an error of 1/100.
     """
-    scales = known.scales(dim)
+    kernel = kernel_of(known, dim)
+    reaches = [(known.high - known.low) / scale for scale in kernel.scales]
     share = error / 2 if known.additive else error / (2 * dim)
-    nodes = [nodes_needed((known.high - known.low) / scale, share) for scale in scales]
+    nodes = [nodes_needed(kernel, reach, share) for reach in reaches]
     if not known.additive and math.prod(nodes) > _MOST_NODES:
         raise ConfigError(
             f"features: an error of {error:g} takes {' x '.join(map(str, nodes))} nodes, which is too many; allow a "
             "larger error, or use an additive kernel"
         )
-    found = QuadratureFeatures(scales, nodes, additive=known.additive, left_out=error / 4)
+    found = QuadratureFeatures(kernel, nodes, left_out=error / 4)
     if found.size > MOST_FEATURES:
         raise ConfigError(
             f"features: an error of {error:g} takes {found.size} features, and more than {MOST_FEATURES} are too many; "
             "allow a larger error, or use an additive kernel"
         )
-    single = [distance_error(m, (known.high - known.low) / scale) for m, scale in zip(nodes, scales, strict=True)]
+    single = [distance_error(kernel, m, reach) for m, reach in zip(nodes, reaches, strict=True)]
     return found, math.fsum(single) / (dim if known.additive else 1) + 2 * found.lost
 
 
-@lru_cache(maxsize=512)
-def hermite(m: int) -> tuple[FloatArray, FloatArray]:
-    """(m,) frequencies and weights, which sum to 1, of exp(-r^2 / 2) in one coordinate."""
-    zeros, weights = hermgauss(m)
-    return math.sqrt(2) * zeros, weights / weights.sum()
-
-
 @lru_cache(maxsize=4096)
-def distance_error(m: int, reach: float) -> float:
-    """The largest |exp(-r^2/2) - sum Q_i cos(omega_i r)| for r up to `reach`, measured on a grid that ends there."""
-    frequencies, weights = hermite(m)
+def distance_error(kernel: SquaredExponential, m: int, reach: float) -> float:
+    """The largest |k(r) - sum Q_i cos(omega_i r)| in one coordinate, for r up to `reach` length scales, measured on a
+    grid that ends there.
+    """
+    frequencies, weights = kernel.waves(m)
     r = np.linspace(0.0, reach, _GRID)
-    return float(np.abs(np.exp(-(r**2) / 2) - np.cos(r[:, None] * frequencies) @ weights).max())
+    return float(np.abs(kernel.profile(r) - np.cos(r[:, None] * frequencies) @ weights).max())
 
 
 def printed_error(m: int, reach: float, dim: int) -> float:
@@ -121,19 +115,15 @@ def printed_error(m: int, reach: float, dim: int) -> float:
     return dim * 2 ** (dim - 1) * math.sqrt(math.pi / 2) * (math.e * reach**2 / (4 * m)) ** m
 
 
-def nodes_needed(reach: float, error: float) -> int:
+def nodes_needed(kernel: SquaredExponential, reach: float, error: float) -> int:
     """The fewest nodes in one coordinate with an error of at most `error` at distances up to `reach` length scales."""
     for m in range(1, _MOST_IN_ONE + 1):
-        if distance_error(m, reach) <= error:
+        if distance_error(kernel, m, reach) <= error:
             return m
     raise ConfigError(
         f"features: arms that are {reach:g} length scales apart in one coordinate cannot be told apart by waves; use "
         "longer length scales, a smaller box or a larger error"
     )
-
-
-Waves = tuple[FloatArray, FloatArray]
-"""(N, d) frequencies and (N,) weights."""
 
 
 def _crossed(one: Sequence[Waves]) -> Waves:

@@ -1,0 +1,234 @@
+"""Gaussian processes, exactly: all observations are kept, and a Cholesky factor that grows by a row with each.
+
+With points X = (x_1, ..., x_t), rewards y and K = k(X, X), the posterior of f under the prior GP(0, k) and noise of
+variance lambda is
+
+    mu(x) = k(x, X) (K + lambda I)^-1 y,      sigma^2(x) = k(x, x) - k(x, X) (K + lambda I)^-1 k(X, x).
+
+Held are L with L L^T = K + lambda I and z = L^-1 y, so that mu(x) = <v, z> and sigma^2(x) = k(x, x) - ||v||^2 with
+v = L^-1 k(X, x). Another observation adds a row (v, sqrt(k(x, x) + lambda - ||v||^2)) to L, by Schur's complement, and
+a number to z: t^2/2 products for each point that is asked about, and nothing is ever inverted.
+
+This is ridge regression in the kernel's space: sigma(x) / sqrt(lambda) is there ||phi(x)||_{V^-1}, and
+log det(I + K/lambda) is log det V - log det lambda I.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import ClassVar
+
+import numpy as np
+
+from fedbandits.contract.arrays import Array, FloatArray, IntArray, State
+from fedbandits.contract.errors import ConfigError
+from fedbandits.contract.state import Stateful
+from fedbandits.linalg import kernels as linalg
+from fedbandits.linalg.jit import jit
+from fedbandits.models.kernels import Kernel, cross, own
+
+_FIRST = 32
+"""Observations that there is room for at the beginning; it is doubled when an agent has filled it."""
+
+
+class Processes(Stateful):
+    """n posteriors, of at most `capacity` observations each.
+
+    `points` (n, C, d), `solved` (n, C) = z, `factor` (n, C (C+1)/2) = the rows of L one after the other, of which each
+    agent has used `count` (n,); `logdet` (n,) = log det(I + K/lambda). Memory is 4 C^2 bytes an agent: 67 MB for 4096
+    observations, 1.6 GB for 20,000.
+    """
+
+    keeps: ClassVar[tuple[str, ...]] = ("points", "solved", "factor", "count", "logdet")
+    resizes: ClassVar[frozenset[str]] = frozenset({"points", "solved", "factor"})
+
+    def __init__(self, n: int, kernel: Kernel, ridge: float, capacity: int) -> None:
+        self.kernel = kernel
+        self.ridge = ridge
+        self.capacity = capacity
+        self.count = np.zeros(n, dtype=np.int64)
+        self.logdet = np.zeros(n)
+        room = min(_FIRST, capacity)
+        self.points = np.zeros((n, room, kernel.dim))
+        self.solved = np.zeros((n, room))
+        self.factor = np.zeros((n, _packed(room)))
+        self._rates = kernel.rates
+
+    def __len__(self) -> int:
+        return len(self.count)
+
+    def posterior(self, who: IntArray, arms: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """(w,), (w, K, d) -> mu and sigma, (w, K) each."""
+        lanes = linalg.as_lanes(arms)
+        mean, deviation = np.empty((2, len(who), arms.shape[1]))
+        code = self.kernel.code
+        _ask(code, self._rates, self.points, self.factor, self.solved, self.count, who, lanes, mean, deviation)
+        return mean, deviation
+
+    def learn(self, who: IntArray, points: FloatArray, rewards: FloatArray) -> None:
+        """One observation for each of `who`: `points` (w, d) and `rewards` (w,). Raises before anything has changed."""
+        if len(who) == 0:
+            return
+        self._make_room(who)
+        lanes = np.ascontiguousarray(points[:, :, None])
+        code = self.kernel.code
+        _append(
+            code,
+            self._rates,
+            self.ridge,
+            self.points,
+            self.factor,
+            self.solved,
+            self.count,
+            self.logdet,
+            who,
+            lanes,
+            np.ascontiguousarray(rewards),
+        )
+
+    def _make_room(self, who: IntArray) -> None:
+        most, room = int(self.count[who].max()), self.solved.shape[1]
+        if most >= self.capacity:
+            full = who[self.count[who] >= self.capacity]
+            raise ConfigError(
+                f"capacity: agents {full[:5].tolist()} have made {self.capacity} observations, which is all an exact "
+                "process keeps here; raise capacity, whose memory grows with its square, or use gp-ucb-features, whose "
+                "memory does not grow"
+            )
+        if most < room:
+            return
+        larger = min(2 * room, self.capacity)
+        self.points = _longer(self.points, larger)
+        self.solved = _longer(self.solved, larger)
+        self.factor = _longer(self.factor, _packed(larger))
+
+    def _share(self, agent: int, prefix: str) -> State:
+        """What the agent has used: how much room there is beyond depends on the others."""
+        used, one = int(self.count[agent]), slice(agent, agent + 1)
+        return {
+            f"{prefix}points": self.points[one, :used],
+            f"{prefix}solved": self.solved[one, :used],
+            f"{prefix}factor": self.factor[one, : _packed(used)],
+            f"{prefix}count": self.count[one],
+            f"{prefix}logdet": self.logdet[one],
+        }
+
+    def _check_grown(self, state: Mapping[str, Array], prefix: str) -> None:
+        """Only the room may differ."""
+        n, d = len(self), self.kernel.dim
+        used, room = int(state[f"{prefix}count"].max(initial=0)), state[f"{prefix}solved"].shape[-1]
+        room = max(used, room)
+        for name, needed in {"points": (n, room, d), "solved": (n, room), "factor": (n, _packed(room))}.items():
+            given = state[prefix + name].shape
+            if given != needed:
+                raise ValueError(f"the snapshot's {prefix}{name} has shape {given}, this population needs {needed}")
+
+
+def _packed(rows: int) -> int:
+    """How many numbers a triangle of `rows` rows has."""
+    return rows * (rows + 1) // 2
+
+
+def _longer(array: FloatArray, size: int) -> FloatArray:
+    grown = np.zeros((len(array), size, *array.shape[2:]))
+    grown[:, : array.shape[1]] = array
+    return grown
+
+
+@jit
+def _forward(factor: FloatArray, count: int, work: FloatArray) -> None:
+    """`work` (t, K) becomes L^-1 work, `factor` holding the rows of L."""
+    width = work.shape[1]
+    start = 0
+    for s in range(count):
+        r = 0
+        while r + 4 <= s:  # four rows at a time: a sum is written back once for all of them
+            a, b = factor[start + r], factor[start + r + 1]
+            c, d = factor[start + r + 2], factor[start + r + 3]
+            for k in range(width):
+                work[s, k] -= (a * work[r, k] + b * work[r + 1, k]) + (c * work[r + 2, k] + d * work[r + 3, k])
+            r += 4
+        while r < s:
+            for k in range(width):
+                work[s, k] -= factor[start + r] * work[r, k]
+            r += 1
+        for k in range(width):
+            work[s, k] /= factor[start + s]
+        start += s + 1
+
+
+@jit
+def _ask(
+    code: int,
+    rates: FloatArray,
+    points: FloatArray,
+    factor: FloatArray,
+    solved: FloatArray,
+    count: IntArray,
+    who: IntArray,
+    lanes: FloatArray,
+    mean: FloatArray,
+    deviation: FloatArray,
+) -> None:
+    width = lanes.shape[2]
+    most = 0
+    for a in range(len(who)):
+        most = max(most, count[who[a]])
+    work = np.empty((most, width))
+    for a in range(len(who)):
+        agent = who[a]
+        used = count[agent]
+        cross(code, rates, points[agent], used, lanes[a], work)
+        _forward(factor[agent], used, work)
+        own(code, lanes[a], deviation[a])
+        for k in range(width):
+            mean[a, k] = 0.0
+        for s in range(used):
+            z = solved[agent, s]
+            for k in range(width):
+                mean[a, k] += z * work[s, k]
+                deviation[a, k] -= work[s, k] * work[s, k]
+        for k in range(width):
+            deviation[a, k] = np.sqrt(max(deviation[a, k], 0.0))
+
+
+@jit
+def _append(
+    code: int,
+    rates: FloatArray,
+    ridge: float,
+    points: FloatArray,
+    factor: FloatArray,
+    solved: FloatArray,
+    count: IntArray,
+    logdet: FloatArray,
+    who: IntArray,
+    lanes: FloatArray,
+    rewards: FloatArray,
+) -> None:
+    most = 0
+    for a in range(len(who)):
+        most = max(most, count[who[a]])
+    work = np.empty((most, 1))
+    itself = np.empty(1)
+    for a in range(len(who)):
+        agent = who[a]
+        used = count[agent]
+        cross(code, rates, points[agent], used, lanes[a], work)
+        _forward(factor[agent], used, work)
+        own(code, lanes[a], itself)
+        left = itself[0] + ridge
+        rest = rewards[a]
+        start = used * (used + 1) // 2
+        for s in range(used):
+            left -= work[s, 0] * work[s, 0]
+            rest -= work[s, 0] * solved[agent, s]
+            factor[agent, start + s] = work[s, 0]
+        left = max(left, ridge)  # which it is but for rounding: the posterior's variance, and that of noise
+        root = np.sqrt(left)
+        factor[agent, start + used] = root
+        solved[agent, used] = rest / root
+        for j in range(points.shape[2]):
+            points[agent, used, j] = lanes[a, j, 0]
+        logdet[agent] += np.log(left / ridge)
+        count[agent] = used + 1
