@@ -19,6 +19,7 @@ from fedbandits.contract.population import Ellipsoids
 from fedbandits.contract.problem import Problem
 from fedbandits.contract.streams import Streams
 from fedbandits.linalg import kernels
+from fedbandits.models.features import Features
 from fedbandits.models.limits import longest
 from fedbandits.models.noisy_sums import reading
 from fedbandits.models.optimistic import OptimisticAgents, WidthRule
@@ -74,26 +75,35 @@ class Pooled(LinearParameters):
         low, high = self.regularisers(problem)
         models = self.models(problem, n)
         if high > low:
-            models.base.gram[:] = problem.agents * low * np.eye(problem.dim)
+            models.base.gram[:] = problem.agents * low * np.eye(models.dim)
             models.recompute()
         trigger = None if self.threshold is None else Trigger(both, self.level(problem))
-        radius = replace(self, width="theory").widths(problem, problem.dim)
+        radius = replace(self, width="theory").widths(problem, models.dim)
         slack = problem.agents * (high - low)
-        return PooledAgents(models, self._acting(problem), trigger, radius, slack, counted=self.tells_counts)
+        acting, seen = self._acting(problem), self.seen(problem)
+        return PooledAgents(models, acting, trigger, radius, slack, counted=self.tells_counts, features=seen)
 
     def server(self, problem: Problem, n: int, rng: Streams) -> PoolServer:
         """A server that collects from everybody and tells everybody."""
-        return PoolServer(self, n, problem.dim, collects="everybody", tells="everybody")
+        return PoolServer(self, n, self.size(problem), collects="everybody", tells="everybody")
+
+    def seen(self, problem: Problem) -> Features | None:
+        """What models see of arms; None: the arms themselves."""
+        return None
+
+    def size(self, problem: Problem) -> int:
+        """The dimension of models."""
+        return problem.dim
 
     def regularisers(self, problem: Problem) -> tuple[float, float]:
         """rho_min and rho_max."""
-        read = reading(problem, problem.dim)
+        read = reading(problem, self.size(problem))
         found = None if read is None else read.regularisers
         return (self.ridge, self.ridge) if found is None else found
 
     def level(self, problem: Problem) -> float:
         """The number D."""
-        n, d, horizon = problem.agents, problem.dim, problem.horizon
+        n, d, horizon = problem.agents, self.size(problem), problem.horizon
         low, high = self.regularisers(problem)
         phi = math.log(high / low + horizon * longest(problem) ** 2 / (d * low))
         log = math.log(max(n * horizon, 2))
@@ -107,7 +117,7 @@ class Pooled(LinearParameters):
         return named[self.threshold] if isinstance(self.threshold, str) else float(self.threshold or 0.0)
 
     def _acting(self, problem: Problem) -> WidthRule:
-        whole, scale = self.widths(problem, problem.dim), self.scale
+        whole, scale = self.widths(problem, self.size(problem)), self.scale
         if isinstance(self.width, float):
             return whole
 
@@ -129,8 +139,9 @@ class PooledAgents(OptimisticAgents):
         slack: float,
         *,
         counted: bool,
+        features: Features | None = None,
     ) -> None:
-        super().__init__(models, width, trigger, counted=counted)
+        super().__init__(models, width, trigger, features=features, counted=counted)
         self._radius = radius
         self._slack = slack
 
