@@ -33,6 +33,9 @@ from fedbandits.algorithms.linear.dislinucb import DisLinUCB
 from fedbandits.algorithms.linear.fedlinucb_async import FedLinUCBAsync
 from fedbandits.algorithms.linear.independent import IndependentLinTS, IndependentLinUCB
 from fedbandits.algorithms.phased.rclb import RCLB
+from fedbandits.algorithms.private.fedlinucb_private import FedLinUCBPrivate
+from fedbandits.algorithms.private.ldp_linucb import LDPLinUCB
+from fedbandits.algorithms.private.private_linucb import PrivateLinUCB
 from fedbandits.algorithms.random import Random
 from fedbandits.contract.algorithm import Algorithm
 from fedbandits.contract.catalogue import Registry
@@ -50,6 +53,9 @@ ALGORITHMS: Registry[Algorithm] = Registry(
         AsyncLinUCBAM,
         FedLinUCBAsync,
         RCLB,
+        FedLinUCBPrivate,
+        PrivateLinUCB,
+        LDPLinUCB,
         HetoFedBandit,
         HetoFedBanditPQ,
         HetoFedBanditDR,
@@ -114,6 +120,7 @@ __all__ = [
     "FedGLBUCB2",
     "FedGLBUCB3",
     "FedLinUCBAsync",
+    "FedLinUCBPrivate",
     "FedUCB1",
     "FedUCB1Best",
     "HetoFedBandit",
@@ -123,11 +130,13 @@ __all__ = [
     "HetoFedBanditPQ",
     "IndependentLinTS",
     "IndependentLinUCB",
+    "LDPLinUCB",
     "MPUCBDelayed",
     "NOnsGLM",
     "OneUCBGLM",
     "OracleClusters",
     "PrivateFedUCB",
+    "PrivateLinUCB",
     "Random",
     "RobustCentUCB",
     "RobustFedUCB",

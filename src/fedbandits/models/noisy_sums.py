@@ -54,8 +54,10 @@ class Reading(Protocol):
         """
 
 
-def reading(problem: Problem, dim: int) -> Reading | None:
-    """How sums of dimension `dim` are read in `problem`; None where they are exact."""
+def reading(problem: Problem, dim: int, *, mended: bool = False) -> Reading | None:
+    """How sums of dimension `dim` are read in `problem`; None where they are exact. `mended`: each agent's was made
+    semidefinite before they were added up.
+    """
     told = problem.get(Perturbation)
     if told is None:
         return None
@@ -63,7 +65,7 @@ def reading(problem: Problem, dim: int) -> Reading | None:
     most = problem.agents * problem.horizon * longest(problem) ** 2
     if told.printed:
         return Regularised(dim, told, noise, norms.parameter)
-    return Discounted(dim, told, noise, norms.parameter, most)
+    return Discounted(dim, told, noise, norms.parameter, most, mended)
 
 
 def reach(deviation: float, dim: int, risk: float) -> float:
@@ -87,6 +89,11 @@ class Discounted:
 
     M = n T L^2 bounding the trace of G, and ||h - N theta*|| what Gaussian vectors keep to. By Abbasi-Yadkori et al.
     for the stacked noise of pool and own data, regularised by q and lambda; it holds unless N reaches beyond c.
+
+    Where the matrices of single agents were made semidefinite before they were added up (`mended`), no shift is needed,
+    and the sum is too large by the negative parts of n noises N_i, together at most s (2 sqrt(n p) + ...) with s that
+    of the sum, against s (2 sqrt(p) + ...) of a shift. Such sums are discounted by so much more that the same radius
+    holds for them.
     """
 
     dim: int
@@ -94,11 +101,22 @@ class Discounted:
     noise: float
     parameter: float
     most: float
+    mended: bool = False
 
     @property
     def shift(self) -> float:
         """c."""
         return reach(self.told.matrix, self.dim, RISK)
+
+    @property
+    def doubt(self) -> float:
+        """What is read is discounted by q times the square of this."""
+        if not self.mended:
+            return 1.0
+        # norms of n independent matrices add up to what the norm of one of dimension n p is bounded by
+        excess = reach(self.told.matrix, self.told.agents * self.dim, RISK)
+        drawn = self.entry * math.sqrt(self.dim)
+        return (drawn + excess * self.parameter) / (drawn + self.shift * self.parameter)
 
     @property
     def entry(self) -> float:
@@ -124,8 +142,8 @@ class Discounted:
             shown = None if vector is None or moment is None else np.broadcast_to(vector, moment.shape)
             return np.broadcast_to(one, gram.shape), shown
         values, vectors = np.linalg.eigh(gram)
-        lifted = np.maximum(values + self.shift, 0.0)
-        share = lifted / (lifted + self.discount)
+        lifted = np.maximum(values + (0.0 if self.mended else self.shift), 0.0)
+        share = lifted / (lifted + self.discount * self.doubt**2)
         matrix = (vectors * (lifted * share)[:, None, :]) @ np.swapaxes(vectors, 1, 2)
         matrix = (matrix + np.swapaxes(matrix, 1, 2)) / 2
         if moment is None:

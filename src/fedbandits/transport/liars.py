@@ -9,6 +9,7 @@ from typing import ClassVar
 import numpy as np
 
 from fedbandits.channel import Robust, Through
+from fedbandits.channel.composition import laid_open
 from fedbandits.channel.robust import pair_of
 from fedbandits.contract.algorithm import Algorithm, sizes_of
 from fedbandits.contract.arrays import Array, BoolArray, FloatArray, IntArray
@@ -37,10 +38,10 @@ def attacked(algorithm: Algorithm, attack: Attack, mishaps: np.random.SeedSequen
             f"attack: {algorithm.about.name} talks on a graph, where byzantine agents are a part of the network: set "
             "its byzantine and contamination instead"
         )
-    if isinstance(algorithm, Through):
-        known = [stage for stage in algorithm.stages if isinstance(stage, Robust)]
-        return Through(_Attacked(algorithm.algorithm, attack, mishaps, (*known, Robust())[0]), algorithm.stages)
-    return _Attacked(algorithm, attack, mishaps, Robust())
+    inner, stages = laid_open(algorithm)
+    known = [stage for stage in stages if isinstance(stage, Robust)]
+    lying = _Attacked(inner, attack, mishaps, (*known, Robust())[0])
+    return Through(lying, stages) if stages else lying
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import ClassVar, Literal
 
 from pydantic import model_validator
@@ -67,7 +66,7 @@ class FedLinUCBPrivate(Composition, BudgetParameters, ActingParameters):
     def _fits(self) -> FedLinUCBPrivate:
         if self.threshold is not None and self.every is not None:
             raise ValueError("threshold and every both say when agents call; leave one out")
-        if self.epsilon is not None and self._asks and not self.leaky:
+        if self.epsilon is not None and self._inner.calls == "data" and not self.leaky:
             raise ValueError(
                 "threshold: when agents call then depends on data, and tells of them, whatever noise; leave it out for "
                 "a fixed schedule, or say leaky=true: then no privacy is claimed"
@@ -76,21 +75,19 @@ class FedLinUCBPrivate(Composition, BudgetParameters, ActingParameters):
         return self
 
     @property
-    def _asks(self) -> bool:
-        """Whether the trigger says when agents call."""
-        return self.threshold not in (None, 0, "every-round")
+    def _inner(self) -> Pooled:
+        return self.star(None if self._always else self.threshold)
+
+    @property
+    def _always(self) -> bool:
+        return self.threshold in (0, "every-round")
 
     def compose(self) -> Algorithm:
         """See `Composition`."""
-        asked = self.threshold if self._asks else None
-        inner = Pooled(ridge=self.ridge, width=self.width, scale=self.scale, delta=self.alpha, threshold=asked)
-        every = 1 if self.threshold in (0, "every-round") else self.every
-        noise = self.noise(own=self.own, constants=self.constants, every=every)
-        if self.epsilon is None:
-            return inner if self._asks else Through(inner, (Scheduled(noise),))
-        if self._asks:
-            known = self.uploads or (_ASKED if self.threshold != math.inf else 1)
-            noise = self.noise(
-                own=self.own, constants=self.constants, when="algorithm", uploads=known, leaky=self.leaky
-            )
-        return Through(inner, (noise,))
+        inner, asks = self._inner, self._inner.threshold is not None
+        if asks and self.epsilon is None:
+            return inner
+        when = {"when": "algorithm", "uploads": self.uploads or _ASKED, "leaky": self.leaky} if asks else {}
+        every = 1 if self._always else self.every
+        noise = self.noise(own=self.own, constants=self.constants, every=every, **when)
+        return Through(inner, (Scheduled(noise) if self.epsilon is None else noise,))

@@ -54,8 +54,7 @@ class LDPLinUCB(SelfServed, ActingParameters):
 
     def compose(self) -> Algorithm:
         """See `Composition`."""
-        inner = Pooled(ridge=self.ridge, width=self.width, scale=self.scale, delta=self.alpha)
         if self.epsilon is None:
-            return inner
+            return self.star()
         given = {name: getattr(self, name) for name in ("epsilon", "delta", "adjacency", "arms", "rewards")}
-        return Through(inner, (Gaussian(mechanism="fresh", every=1, **given),))
+        return Through(self.star(), (Gaussian(mechanism="fresh", every=1, **given),))

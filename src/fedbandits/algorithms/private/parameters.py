@@ -6,6 +6,7 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
+from fedbandits.algorithms.private.pooled import Pooled, Threshold
 from fedbandits.channel.gaussian import Gaussian
 from fedbandits.contract.parameters import parameters
 from fedbandits.contract.protection import Adjacency, Unit
@@ -63,3 +64,7 @@ class ActingParameters:
     width: Width = "theory"
     scale: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.01
     alpha: Annotated[float, Field(gt=0, lt=1)] = 0.1
+
+    def star(self, threshold: Threshold | None = None) -> Pooled:
+        """The star without noise whose agents act so."""
+        return Pooled(ridge=self.ridge, width=self.width, scale=self.scale, delta=self.alpha, threshold=threshold)

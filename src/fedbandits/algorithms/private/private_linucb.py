@@ -47,5 +47,4 @@ class PrivateLinUCB(SelfServed, BudgetParameters, ActingParameters):
 
     def compose(self) -> Algorithm:
         """See `Composition`."""
-        inner = Pooled(ridge=self.ridge, width=self.width, scale=self.scale, delta=self.alpha)
-        return inner if self.epsilon is None else Through(inner, (self.noise(),))
+        return self.star() if self.epsilon is None else Through(self.star(), (self.noise(),))
