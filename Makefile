@@ -7,7 +7,7 @@ JOBS ?= 2
 PYTHONS ?= 3.11 3.12 3.13
 
 .DEFAULT_GOAL := help
-.PHONY: help demo federation test test-slow test-pythons lint format bench docs experiments wheel-check clean
+.PHONY: help demo federation test test-slow test-pythons lint format bench docs experiments measured wheel-check clean
 
 help: ## show this list
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-13s %s\n", $$1, $$2}'
@@ -77,6 +77,9 @@ docs: $(VENV)/documenting ## the documentation, in site/
 experiments: $(VENV)/experimenting ## every experiment with its claims
 	@for name in $$($(BIN)/fedbandits list experiments --json | $(BIN)/python -c 'import json, sys; print(*(e["name"] for e in json.load(sys.stdin)))'); do \
 		$(BIN)/fedbandits run $$name --jobs $(JOBS) || exit 1; done
+
+measured: $(VENV)/installed ## fill in what pages quote of results
+	$(BIN)/python docs/_extensions/measured.py docs/*.md
 
 wheel-check: $(VENV)/developing ## build the wheel and use it from a clean environment and an empty directory
 	rm -rf build/wheel && mkdir -p build/wheel/empty
