@@ -12,7 +12,7 @@ from pydantic import Field
 
 from fedbandits.channel.releasing import Releasing
 from fedbandits.channel.repairing import Passing, Repairing
-from fedbandits.channel.sensitivity import NoisyField, is_summed, noisy_fields, one_observation
+from fedbandits.channel.sensitivity import NoisyField, is_pooled, is_summed, noisy_fields, one_observation
 from fedbandits.channel.stage import End
 from fedbandits.contract.arrays import Array, FloatArray, IntArray
 from fedbandits.contract.catalogue import About, AboutStage
@@ -144,7 +144,7 @@ class Gaussian:
         bounded = problem.knowing(Norms(norms.parameter, norms.arms if self.arms is None else self.arms))
         if self.rewards is not None:
             bounded = bounded.knowing(Range(-self.rewards, self.rewards))
-        return bounded.knowing(self._perturbation(bounded))
+        return bounded.knowing(self.perturbation(bounded))
 
     def ends(
         self,
@@ -160,9 +160,7 @@ class Gaussian:
         (utterance,) = (one for one in says if one.kind == kind and one.direction == "up")
         fields = noisy_fields(utterance, "increment", problem, sizes)
         if away == "down":
-            pooled = all(item.pooled for item in utterance.fields if item.adds == "increment" and not item.counts)
-            largest = self.noise(problem, fields) * math.sqrt(float(self.sums(problem).variances.max()))
-            return Passing() if pooled else Repairing(kind, fields, n, largest)
+            return Passing() if is_pooled(utterance) else Repairing(kind, fields, n)
         return Releasing(self, says, utterance, fields, n, rng, problem)
 
     # what follows from the budget
@@ -226,7 +224,8 @@ class Gaussian:
         reach = np.concatenate([[0.0], self.sensitivities(problem, _PAIR)])
         return gaussian_event(float(reach[-1 if releases is None else releases]) / self.noise(problem))
 
-    def _perturbation(self, problem: Problem) -> Perturbation:
+    def perturbation(self, problem: Problem) -> Perturbation:
+        """What is told of the noise in sums over everybody."""
         sums, reach, n = self.sums(problem), longest(problem), problem.agents
         others = n - 1 if self.own == "fused" and n > 1 else n
         deviation = self.noise(problem) * math.sqrt(others * float(sums.variances.max()))
@@ -296,7 +295,9 @@ class _Loosened:
         clean = bound.limit(problem, asked) * (longest(problem) if bound.within is not None else 1.0)
         seen = problem.get(Embedding)
         entries = (problem.dim if seen is None else seen.dim) ** len(self.item.shape)
-        spread = self.stage.noise(problem) * math.sqrt(2 * float(self.stage.sums(problem).variances.max()))
+        # what was told of the noise when the budget was set: whoever asks may have more observations in mind
+        told = problem.get(Perturbation) or self.stage.perturbation(problem)
+        spread = math.sqrt(2 / told.agents) * told.matrix / longest(problem) ** 2
         return clean * (problem.horizon + _BEYOND * spread * math.sqrt(entries))
 
 

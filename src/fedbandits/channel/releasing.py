@@ -12,7 +12,7 @@ import numpy as np
 
 from fedbandits.channel.clipping import clipped
 from fedbandits.channel.field_arrays import FieldArrays
-from fedbandits.channel.sensitivity import NoisyField, scattered
+from fedbandits.channel.sensitivity import NoisyField, is_pooled, scattered
 from fedbandits.channel.stage import End, Observed
 from fedbandits.contract.arrays import BoolArray, FloatArray, IntArray, State
 from fedbandits.contract.errors import ConfigError
@@ -62,7 +62,8 @@ class Releasing(End):
         self._epsilons = self._spending()
         matrix = next((field for field in fields if field.symmetric), None)
         self._matrix = None if matrix is None else matrix.name
-        self._reading = None if matrix is None else reading(problem, matrix.shape[0])
+        mended = not is_pooled(utterance)
+        self._reading = None if matrix is None else reading(problem, matrix.shape[0], mended=mended)
         self.blind = stage.own == "released"
         self._fused = stage.own == "fused"
 

@@ -85,6 +85,11 @@ def is_summed(item: WireField, adds: str) -> bool:
     )
 
 
+def is_pooled(utterance: Utterance) -> bool:
+    """Whether the server uses nothing of its sums but those over everybody."""
+    return all(item.pooled for item in utterance.fields if item.adds == "increment" and not item.counts)
+
+
 def one_observation(fields: tuple[NoisyField, ...], adjacency: Adjacency) -> float:
     """By how much one observation moves all fields together, in units of the noise's standard deviation 1.
 
