@@ -53,6 +53,11 @@ class Ends(End):
         """Whether any of the stages says so."""
         return any(end.blind for end in self._all)
 
+    @property
+    def passes(self) -> bool:  # type: ignore[override]
+        """See `End`."""
+        return all(end.passes for end in self._all)
+
     def attributed(self, who: IntArray, persons: IntArray) -> None:
         """See `End`."""
         for end in self._all:

@@ -34,6 +34,8 @@ class End(Stateful):
 
     blind: bool = False
     """Whether agents may act on what they are told alone, and not on what they have observed themselves."""
+    passes: bool = False
+    """Whether a server hears what is sent as it was sent: what it knows then follows from that as without the stage."""
 
     @abstractmethod
     def outgoing(self, message: Message) -> Message:

@@ -151,6 +151,11 @@ class StagedServer(Server):
         self.inner = inner
         self.ends = ends
 
+    @property
+    def retracts(self) -> bool:  # type: ignore[override]
+        """As the inner server, if that hears what is sent as it is."""
+        return self.inner.retracts and self.ends.passes
+
     def converse(self, callers: IntArray) -> Conversation:
         """What the inner server says, through the stages."""
         conversation = self.inner.converse(callers)

@@ -1,8 +1,8 @@
 """What agents send up is bounded, and they keep to it: or else nobody could tell a lie from what was observed.
 
 Tried as a deployed server does it (`deploy.flower.inspection`), with what each agent has sent before, and with as many
-observations as there are steps. Not claimed: that a bound is tight. Private algorithms are not held to bounds, since
-what they send carries noise.
+observations as there are steps. Not claimed: that a bound is tight. Algorithms that add noise themselves are not held
+to bounds; those whose sums go through a noise stage are, to what the stage declares.
 """
 
 from __future__ import annotations
@@ -31,7 +31,10 @@ _HOW = (
 def bounded(subject: Subject) -> None:
     """Every number that goes up has a finite bound that honest agents keep to."""
     algorithm = subject.algorithm
-    if subject.topology != "star" or algorithm.about.private:
+    if subject.topology != "star":
+        return
+    inspector = Inspector(algorithm, subject.problem, subject.wire)
+    if not inspector.checks_bounds:
         return
     meaning = Meaning(algorithm, subject.problem)
     for utterance in algorithm.about.says:
@@ -39,7 +42,6 @@ def bounded(subject: Subject) -> None:
             for name, item in meaning.fields(utterance.kind, "up").items():
                 known = item.bound is not None or item.counts or item.dtype == "b1"
                 require(known, f"{name!r} of {utterance.kind!r} (up) has no bound", _HOW)
-    inspector = Inspector(algorithm, subject.problem, subject.wire)
     contributed: dict[int, Contribution] = {}
     tried = 0
     for event in subject.events:

@@ -16,6 +16,7 @@ The ledger counts what stand-ins hear and say as if it had crossed.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 import numpy as np
 
@@ -86,9 +87,17 @@ class StandIns:
             reply = newcomer.answer(wire.gathered(kind, _ALONE, [arrays], "down"))
         if reply is None:
             return Answer(ours=True)
+        if algorithm.about.private and reply.kind in self._hand_overs:
+            reply = self._silenced(reply)
         if self._retracts and reply.kind in self._hand_overs:
             reply = self._minus(reply, self._contributions.of(who))
         return Answer(wire.encode(reply, 0, "up"), ours=True)
+
+    def _silenced(self, reply: Message) -> Message:
+        """`reply` without noise, which would protect nobody and stay in the pool."""
+        declared = self._settings.wire.declared(reply.kind, "up")
+        nothing = {name: np.zeros_like(array) for name, array in reply.arrays.items() if declared[name].adds}
+        return replace(reply, arrays={**reply.arrays, **nothing})
 
     def _minus(self, reply: Message, contribution: Contribution) -> Message:
         arrays = dict(reply.arrays)

@@ -31,7 +31,8 @@ class Honesty:
     Let M be the observations that it can have made in all (`Past.allowed`), and m those that a field is over:
 
         increments   m as the message counts them, at most M together with all before; M where it does not count.
-                     The sum of all increments so far is over M at most.
+                     The sum of all increments so far is over M at most. A limit that is not one for each observation
+                     holds for one increment as for all of them together.
         totals       m as the message counts them, M where it does not; none is less than the last one
         queries      m as all increments so far have counted them, M where they have not
 
@@ -93,10 +94,10 @@ class Honesty:
         if math.isinf(limit):
             return
         self._check_size(name, self._arrays, limit, over if bound.per_observation else 1.0, "")
-        if bound.per_observation and self._fields[name].adds == "increment":
+        if self._fields[name].adds == "increment":
             so_far = self._so_far()
             if name in so_far:
-                self._check_size(name, so_far, limit, self._past.allowed, " so far")
+                self._check_size(name, so_far, limit, self._past.allowed if bound.per_observation else 1.0, " so far")
 
     def _so_far(self) -> Arrays:
         """The sums of all increments, this reply's included, where there were any before."""

@@ -12,8 +12,9 @@ has been seen (`past`), and from nothing else:
 
 All of a reply is of the declared kind, type and shape, finite, and symmetric where it should be.
 
-What this does not do: it bounds what a liar can claim, it does not find lies that keep within these bounds. Statistics
-of private algorithms carry noise, so that for them only kind, type, shape, finiteness and symmetry are checked.
+What this does not do: it bounds what a liar can claim, it does not find lies that keep within these bounds. Sums that
+went through a noise stage are held against what that declares of them, which leaves room for twelve standard deviations
+of noise. Of algorithms that add noise themselves only kind, type, shape, finiteness and symmetry are checked.
 """
 
 from __future__ import annotations
@@ -45,10 +46,11 @@ class Inspector:
     """Reads replies to the requests of one algorithm."""
 
     def __init__(self, algorithm: Algorithm, problem: Problem, wire: Wire) -> None:
-        self._private = algorithm.about.private
         self._horizon = problem.horizon
         self._wire = wire
         self._meaning = Meaning(algorithm, problem)
+        self.checks_bounds = self._meaning.noisy or not algorithm.about.private
+        """Whether replies are held against the bounds of their fields."""
         self._newcomer = Newcomer(algorithm, problem, wire)
 
     def is_question(self, letter: bytes) -> bool:
@@ -135,7 +137,7 @@ class Inspector:
         for name, value in arrays.items():
             if fields[name].symmetric:
                 check_symmetric(name, value)
-        if self._private:
+        if not self.checks_bounds:
             return
         for name, value in arrays.items():
             if fields[name].semidefinite:
