@@ -263,7 +263,8 @@ class Releasing(End):
     def _spending(self) -> FloatArray:
         """(m+1,) epsilon once k releases were made."""
         stage = self._stage
-        mus = stage.sensitivities(self._problem, self._fields) / self._deviation
+        reach = stage.sensitivities(self._problem, self._fields)
+        mus = reach / self._deviation if self._deviation else np.full(len(reach), np.inf)
         return np.array([0.0, *(gaussian_epsilon(float(mu), stage.delta) for mu in mus)])
 
     def portrait(self) -> State:

@@ -59,7 +59,7 @@ def reading(problem: Problem, dim: int, *, mended: bool = False) -> Reading | No
     semidefinite before they were added up.
     """
     told = problem.get(Perturbation)
-    if told is None:
+    if told is None or told.matrix == told.vector == 0:
         return None
     norms, noise = problem.get(Norms, Norms()), problem.get(Noise, Noise()).sigma
     most = problem.agents * problem.horizon * longest(problem) ** 2
