@@ -8,11 +8,18 @@ import numpy as np
 import pytest
 
 from conformance.subjects import NAMES, STAR, about, subject
-from fedbandits.channel import STAGES, through
+from fedbandits.channel import STAGES, Gaussian, through
 from fedbandits.contract.errors import ConfigError
+from fedbandits.contract.messages import Message
+from fedbandits.contract.streams import Streams
+from fedbandits.models.sharing import COLLECT
+from fedbandits.privacy import audit
 from fedbandits.testing.suite import PROMISES, Check
 
+SETTINGS = {"gaussian": {"rewards": 1.0}}
+"""By stage, parameters without which it does not serve everybody at home."""
 SERVED = {
+    "gaussian": {"async-linucb", "central-linucb", "club", "dislinucb", "dyclu", "fclub-dc", "fedlinucb-async"},
     "quantise": {name for name in STAR if name != "rclb"},
     "robust": {"central-linucb", "dislinucb", "fedlinucb-async"},
 }
@@ -20,7 +27,14 @@ SERVED = {
 PAIRS = [(name, stage) for name in STAR for stage in STAGES if name in SERVED[stage]]
 OFTEN = ("two worlds", "resumable")
 """What is tried of every pair in the normal suite."""
+ALSO = {"gaussian": ("calls", "bad input", "returned")}
+"""By stage, what is tried besides: who is private may not call when data say so, nor release anything anew."""
 EXCUSED = {
+    "gaussian": {
+        "environment": "tried once for each environment",
+        "additive": "every release has noise of its own",
+        "never asked": "what is released stays so, and is sent again as it is; see tests/channel",
+    },
     "quantise": {
         "environment": "tried once for each environment",
         "adds": "what was rounded away is sent with the next increment",
@@ -41,8 +55,11 @@ SHORT = 20
 
 def staged(name: str, stage: str, horizon: int | None = None):
     one = subject(name)
-    algorithm = through(one.algorithm, [STAGES[stage]()])
-    return dataclasses.replace(one, algorithm=algorithm, horizon=horizon or one.horizon)
+    return dataclasses.replace(one, algorithm=through(one.algorithm, [made(stage)]), horizon=horizon or one.horizon)
+
+
+def made(stage: str):
+    return STAGES[stage](**SETTINGS.get(stage, {}))
 
 
 @pytest.mark.parametrize(
@@ -50,15 +67,16 @@ def staged(name: str, stage: str, horizon: int | None = None):
     [pytest.param(*pair, marks=() if pair[0] in TYPICAL else pytest.mark.slow) for pair in PAIRS],
 )
 def test_pairs_keep_the_promises(name, stage):
-    for check in OFTEN:
-        Check(check, staged(name, stage, SHORT))()
+    one = staged(name, stage, SHORT)
+    for check in (*OFTEN, *ALSO.get(stage, ())):
+        Check(check, one)()
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("name", "stage"), PAIRS)
 def test_pairs_keep_all_promises(name, stage):
     for check in PROMISES:
-        if check not in EXCUSED[stage] and check not in OFTEN:
+        if check not in EXCUSED[stage] and check not in (*OFTEN, *ALSO.get(stage, ())):
             Check(check, staged(name, stage))()
 
 
@@ -78,3 +96,64 @@ def test_callers_by_schedule_are_so_through_a_stage(name):
     if about(name).calls == "scheduled":
         syncs = [one.finished.trace().syncs for one in (plain, changed)]
         np.testing.assert_array_equal(*syncs)
+
+
+class Noiseless(Gaussian):
+    """The noise stage as it is, but for the noise, which is 0: what an infinite budget would be."""
+
+    def noise(self, problem, fields=None):
+        return 0.0
+
+
+@pytest.mark.parametrize("name", sorted(SERVED["gaussian"]))
+def test_noise_of_strength_zero_changes_no_bit(name):
+    """Agents act on pools and clean data of their own, and upload when the algorithm says so."""
+    plain = subject(name)
+    stage = Noiseless(
+        arms=100.0, rewards=1e6, own="recent", when="algorithm", leaky=True, uploads=plain.horizon, unit="observation"
+    )
+    silent = dataclasses.replace(plain, algorithm=through(plain.algorithm, [stage]))
+    mine, other = plain.finished, silent.finished
+    np.testing.assert_array_equal(mine.trace().regret, other.trace().regret)
+    for held, inner in ((mine.agents, other.agents), (mine.server, other.server)):
+        state = inner.state()
+        for key, array in held.state().items():
+            np.testing.assert_array_equal(state[f"inner.{key}"], array, key)
+    assert np.isinf(other.agents.spent()).all()
+
+
+RUNS = 4000
+"""Agents of one population, whose noises are independent: so many runs of one of them."""
+FLIPPED = Gaussian(rewards=1.0, delta=0.05, every=2, uploads=1, adjacency="replace")
+"""One upload after two turns, and histories that differ in a reward."""
+
+
+def answers(name: str, rewards: float, seed: int):
+    """(`RUNS`, ...) what agents send who see the same, and the same with the first reward as given; and the agents."""
+    one = dataclasses.replace(
+        subject(name),
+        algorithm=through(subject(name).algorithm, [FLIPPED]),
+    )
+    agents = one.algorithm.agents(one.problem, RUNS, Streams(np.random.SeedSequence(seed), RUNS))
+    everybody, d = np.arange(RUNS), one.problem.dim
+    arms = np.zeros((RUNS, 2, d))
+    arms[:, :, 0] = 1.0
+    for paid in (rewards, 0.5):
+        agents.learn(everybody, arms, np.zeros(RUNS, dtype=np.int64), np.full(RUNS, paid))
+    return agents.answer(Message(COLLECT.kind, everybody)).arrays, agents
+
+
+@pytest.mark.parametrize("name", sorted(SERVED["gaussian"]))
+def test_the_audit_stays_below_what_is_spent(name):
+    """The moment in the one direction that all observations have tells a flipped reward better than all else does."""
+    (first, agents), (second, _) = answers(name, 1.0, 1), answers(name, -1.0, 2)
+    found = audit(first["moment"][:, :1], second["moment"][:, :1], delta=0.05).epsilon
+    assert 0.2 < found < agents.spent()[0] <= 1.0
+
+
+@pytest.mark.parametrize("name", sorted(SERVED["gaussian"]))
+def test_agents_with_equal_settings_draw_different_noise(name):
+    sent, _ = answers(name, 0.5, 3)
+    for field in ("gram", "moment"):
+        assert len(np.unique(sent[field].reshape(RUNS, -1)[:, 0])) == RUNS
+    assert (sent.get("count", np.array(2.0)) == 2.0).all()  # turns are nobody's secret
