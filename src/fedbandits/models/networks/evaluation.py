@@ -1,0 +1,209 @@
+"""What networks say of arms: outputs, last hidden layers, and gradients in all parameters, arm by arm.
+
+Agents are gone over one by one, and each in blocks of 128 observations whose products are left to BLAS. No product
+spans two agents, so that an agent alone computes the same bits as among others.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from fedbandits.contract.arrays import FloatArray, IntArray
+from fedbandits.linalg import kernels
+from fedbandits.linalg.jit import jit
+from fedbandits.models.networks.architecture import Architecture
+
+BLOCK = 128
+"""Observations that go through a network together: enough for BLAS, few enough to stay in a cache."""
+
+
+def outputs(network: Architecture, theta: FloatArray, rows: IntArray, arms: FloatArray) -> FloatArray:
+    """(w, K) f(x; theta) of `arms` (w, K, d); row i has the parameters `theta[rows[i]]`, theta being (n, p)."""
+    lanes = _lanes(network, theta, rows, arms)
+    out = np.empty(arms.shape[:2])
+    _outputs(network.sizes, int(network.biased), network.scale, theta, rows, lanes, out)
+    return out
+
+
+def hidden(network: Architecture, theta: FloatArray, rows: IntArray, arms: FloatArray) -> FloatArray:
+    """(w, K, q) the last hidden layer of each arm, and a 1 behind it where there are biases; as `outputs`."""
+    lanes = _lanes(network, theta, rows, arms)
+    out = kernels.aligned((len(arms), network.features, arms.shape[1]))
+    _hidden(network.sizes, int(network.biased), theta, rows, lanes, out)
+    return out.transpose(0, 2, 1)
+
+
+def gradients(network: Architecture, theta: FloatArray, rows: IntArray, arms: FloatArray) -> FloatArray:
+    """(w, K, p) the gradient of f(x; theta) in theta for each arm; as `outputs`."""
+    lanes = _lanes(network, theta, rows, arms)
+    out = np.empty((*arms.shape[:2], network.parameters))
+    _gradients(network.sizes, int(network.biased), network.scale, theta, rows, lanes, out)
+    return out
+
+
+def _lanes(network: Architecture, theta: FloatArray, rows: IntArray, arms: FloatArray) -> FloatArray:
+    check_parameters(network, theta)
+    if arms.shape[2] != network.inputs or len(rows) != len(arms):
+        raise ValueError(f"arms {arms.shape} do not fit {len(rows)} networks of {network.inputs} inputs")
+    if len(rows) and not 0 <= rows.min() <= rows.max() < len(theta):
+        raise IndexError("rows name parameters that are not there")
+    lanes = kernels.as_lanes(arms)
+    return lanes if lanes.flags.writeable else lanes.copy()  # one type of array, compiled once
+
+
+def check_parameters(network: Architecture, theta: FloatArray) -> None:
+    """Raise unless `theta` is (n, p), row by row in memory."""
+    if theta.ndim != 2 or theta.shape[1] != network.parameters or not theta.flags.c_contiguous:
+        raise ValueError(f"parameters need the shape (n, {network.parameters}) and rows in memory, got {theta.shape}")
+
+
+@jit
+def places(sizes: IntArray, bias: int) -> IntArray:
+    """(L,) where each level begins in a workspace, in columns; the last entry is behind all of them."""
+    starts = np.zeros(len(sizes) + 1, np.int64)
+    for level in range(len(sizes)):
+        starts[level + 1] = starts[level] + sizes[level] + bias
+    return starts
+
+
+@jit
+def level_of(space: FloatArray, start: int, height: int, count: int) -> FloatArray:
+    """A (height, count) matrix at place `start` of a workspace."""
+    return space[start * BLOCK : start * BLOCK + height * count].reshape(height, count)
+
+
+@jit
+def enter(inputs: FloatArray, begin: int, count: int, bias: int, space: FloatArray) -> None:
+    """Level 0: `count` columns of `inputs` (d, c) from `begin` on, and ones below them where there are biases."""
+    d = inputs.shape[0]
+    level = level_of(space, 0, d + bias, count)
+    for j in range(d):
+        for s in range(count):
+            level[j, s] = inputs[j, begin + s]
+    if bias:
+        level[d] = 1.0
+
+
+@jit
+def forward(sizes: IntArray, bias: int, theta: FloatArray, starts: IntArray, count: int, space: FloatArray) -> int:
+    """Fill levels 1 to L-1 from level 0; returns where w begins in `theta` (p,)."""
+    at = 0
+    for level in range(1, len(sizes)):
+        height, below = sizes[level], sizes[level - 1] + bias
+        weights = theta[at : at + height * below].reshape(height, below)
+        out = level_of(space, starts[level], height, count)
+        np.dot(weights, level_of(space, starts[level - 1], below, count), out)
+        for j in range(height):
+            for s in range(count):
+                out[j, s] = max(out[j, s], 0.0)
+        if bias:
+            level_of(space, starts[level], height + 1, count)[height] = 1.0
+        at += height * below
+    return at
+
+
+@jit
+def read(last: FloatArray, weights: FloatArray, scale: float, out: FloatArray) -> None:
+    """f = scale <w, a> of each column of the last level (q, count)."""
+    count = last.shape[1]
+    out[:count] = 0.0
+    for j in range(last.shape[0]):
+        for s in range(count):
+            out[s] += weights[j] * last[j, s]
+    for s in range(count):
+        out[s] *= scale
+
+
+@jit
+def backward(
+    sizes: IntArray,
+    bias: int,
+    theta: FloatArray,
+    starts: IntArray,
+    count: int,
+    space: FloatArray,
+    weights: FloatArray,
+    at: int,
+    back: FloatArray,
+) -> None:
+    """Fill `back` with what the sum over columns of weight times f changes by per unit before each rectifier: levels
+    L-1 down to 1, laid out as in `space`; `weights` (count,) include the scale, and w begins `at`.
+    """
+    top = len(sizes) - 1
+    delta = level_of(back, starts[top], sizes[top], count)
+    level = level_of(space, starts[top], sizes[top], count)
+    for j in range(sizes[top]):
+        for s in range(count):
+            delta[j, s] = theta[at + j] * weights[s] if level[j, s] > 0.0 else 0.0
+    for lower in range(top - 1, 0, -1):
+        height, below = sizes[lower + 1], sizes[lower] + bias
+        at -= height * below
+        matrix = theta[at : at + height * below].reshape(height, below)
+        # the row that belongs to the constant comes last and is not used; the next level's place begins behind it
+        product = level_of(back, starts[lower], below, count)
+        np.dot(matrix.T, level_of(back, starts[lower + 1], height, count), product)
+        level = level_of(space, starts[lower], sizes[lower], count)
+        for j in range(sizes[lower]):
+            for s in range(count):
+                if not level[j, s] > 0.0:
+                    product[j, s] = 0.0
+
+
+@jit
+def _outputs(
+    sizes: IntArray, bias: int, scale: float, theta: FloatArray, rows: IntArray, lanes: FloatArray, out: FloatArray
+) -> None:
+    starts = places(sizes, bias)
+    space, found = np.empty(starts[-1] * BLOCK), np.empty(BLOCK)
+    q = sizes[-1] + bias
+    for a in range(len(rows)):
+        own = theta[rows[a]]
+        for begin in range(0, lanes.shape[2], BLOCK):
+            count = min(BLOCK, lanes.shape[2] - begin)
+            enter(lanes[a], begin, count, bias, space)
+            at = forward(sizes, bias, own, starts, count, space)
+            read(level_of(space, starts[-2], q, count), own[at:], scale, found)
+            out[a, begin : begin + count] = found[:count]
+
+
+@jit
+def _hidden(sizes: IntArray, bias: int, theta: FloatArray, rows: IntArray, lanes: FloatArray, out: FloatArray) -> None:
+    starts = places(sizes, bias)
+    space = np.empty(starts[-1] * BLOCK)
+    q = sizes[-1] + bias
+    for a in range(len(rows)):
+        for begin in range(0, lanes.shape[2], BLOCK):
+            count = min(BLOCK, lanes.shape[2] - begin)
+            enter(lanes[a], begin, count, bias, space)
+            forward(sizes, bias, theta[rows[a]], starts, count, space)
+            out[a, :, begin : begin + count] = level_of(space, starts[-2], q, count)
+
+
+@jit
+def _gradients(
+    sizes: IntArray, bias: int, scale: float, theta: FloatArray, rows: IntArray, lanes: FloatArray, out: FloatArray
+) -> None:
+    starts = places(sizes, bias)
+    space, back = np.empty(starts[-1] * BLOCK), np.empty(starts[-1] * BLOCK)
+    weights = np.full(BLOCK, scale)
+    for a in range(len(rows)):
+        own = theta[rows[a]]
+        for begin in range(0, lanes.shape[2], BLOCK):
+            count = min(BLOCK, lanes.shape[2] - begin)
+            enter(lanes[a], begin, count, bias, space)
+            head = forward(sizes, bias, own, starts, count, space)
+            backward(sizes, bias, own, starts, count, space, weights, head, back)
+            at = 0
+            for level in range(1, len(sizes)):
+                height, size = sizes[level], sizes[level - 1] + bias
+                delta = level_of(back, starts[level], height, count)
+                below = level_of(space, starts[level - 1], size, count)
+                for s in range(count):
+                    for j in range(height):
+                        for i in range(size):
+                            out[a, begin + s, at + j * size + i] = delta[j, s] * below[i, s]
+                at += height * size
+            last = level_of(space, starts[-2], sizes[-1] + bias, count)
+            for s in range(count):
+                for j in range(last.shape[0]):
+                    out[a, begin + s, at + j] = scale * last[j, s]
