@@ -117,9 +117,8 @@ def printed_error(m: int, reach: float, dim: int) -> float:
 
 def nodes_needed(kernel: SquaredExponential, reach: float, error: float) -> int:
     """The fewest nodes in one coordinate with an error of at most `error` at distances up to `reach` length scales."""
-    for m in range(1, _MOST_IN_ONE + 1):
-        if distance_error(kernel, m, reach) <= error:
-            return m
+    if distance_error(kernel, _MOST_IN_ONE, reach) <= error:
+        return next(m for m in range(1, _MOST_IN_ONE + 1) if distance_error(kernel, m, reach) <= error)
     raise ConfigError(
         f"features: arms that are {reach:g} length scales apart in one coordinate cannot be told apart by waves; use "
         "longer length scales, a smaller box or a larger error"
