@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Annotated, ClassVar, Literal
 
@@ -17,6 +19,7 @@ from fedbandits.channel.gaussian import Gaussian
 from fedbandits.contract.arrays import FloatArray, IntArray
 from fedbandits.contract.catalogue import About
 from fedbandits.contract.depending import depending
+from fedbandits.contract.errors import ConfigError
 from fedbandits.contract.facts import Perturbation, Place
 from fedbandits.contract.parameters import parameters
 from fedbandits.contract.problem import Problem
@@ -201,7 +204,8 @@ class FedLinUCBNetwork(BudgetParameters, ActingParameters):
             posed = problem if self.epsilon is None else self._posed(problem, place, problem.agents)
             allowed = _FOREVER if self.uploads is None else self.uploads
             return Moments(None, allowed, self.threshold / (1 + longest(posed) ** 2))
-        return Moments(*self._stage.turns(self._phase(problem, place, problem.agents)))
+        with self._complaining():
+            return Moments(*self._stage.turns(self._phase(problem, place, problem.agents)))
 
     def reader(self, problem: Problem, place: Place, size: int) -> Reader:
         """How sums over a clique of `size` members are read."""
@@ -242,7 +246,8 @@ class FedLinUCBNetwork(BudgetParameters, ActingParameters):
     def _posed(self, problem: Problem, place: Place, agents: int) -> Problem:
         """The same, with bounds that observations are cut down to, and what noise does to sums over these agents."""
         stage, phases = self._stage, self.phases_at(place)
-        posed = stage.poses(self._phase(problem, place, agents))
+        with self._complaining():
+            posed = stage.poses(self._phase(problem, place, agents))
         told, times = posed.need(Perturbation, by=self.about), spread_over(stage, phases)
         return posed.knowing(
             replace(
@@ -252,6 +257,14 @@ class FedLinUCBNetwork(BudgetParameters, ActingParameters):
                 releases=phases * told.releases,  # so many sums of one agent are to be bounded at once
             )
         )
+
+    @contextmanager
+    def _complaining(self) -> Iterator[None]:
+        """What the noise stage has to complain of are parameters of this one."""
+        try:
+            yield
+        except ConfigError as error:
+            raise ConfigError(str(error).replace("gaussian:", f"{self.about.name}:")) from None
 
     def _entry(self, default: About) -> About:
         """See `contract.depending`."""
