@@ -61,7 +61,7 @@ def test_a_sweep_has_a_row_for_each_point(swept: Results) -> None:
 
 def test_the_terminal_table_fits_80_columns(results: Results) -> None:
     out = io.StringIO()
-    Console(file=out, width=80).print(summary_table(results).rich())
+    Console(file=out, width=80).print(summary_table(results))
     lines = out.getvalue().splitlines()
     assert max(map(len, lines)) <= 80
     assert "…" not in out.getvalue()
@@ -78,7 +78,7 @@ def test_privacy_has_a_column_where_any_algorithm_has_spent_some(results: Result
     assert [row.cells[at][0].text for row in table.rows] == ["–", "1.5", "–"]
     assert "<dfn>ε</dfn>" in page(private)
     out = io.StringIO()
-    Console(file=out, width=80).print(table.rich())
+    Console(file=out, width=80).print(table)
     assert max(map(len, out.getvalue().splitlines())) <= 80
     assert "…" not in out.getvalue()
 
@@ -112,3 +112,21 @@ def test_names_swept_over_are_not_numbers(swept: Results) -> None:
     table = summary_table(replace(swept, sweep=["network"], frame=frame))
     assert not table.columns[1].numeric
     assert table.rows[0].cells[1][0].text == "1-ring"
+
+
+def test_a_narrow_terminal_keeps_names_and_results_and_says_what_it_left_out(results: Results) -> None:
+    frame = results.frame.assign(
+        algorithm=results.frame["algorithm"].map(lambda name: f"{name} with a rather long name"),
+        honest_regret=results.frame["regret"] * 1e6,
+    )
+    table = summary_table(replace(results, frame=frame))
+    for width in (60, 80, 200):
+        out = io.StringIO()
+        Console(file=out, width=width).print(table)
+        shown = out.getvalue()
+        assert max(map(len, shown.splitlines())) <= width
+        for row in table.rows:
+            assert row.name.split()[0] in shown
+            assert row.cells[1][0].text in shown
+        assert ("left out" in shown) == (width < 200)
+    assert "Honest regret" in shown

@@ -33,8 +33,8 @@ def present(results: Results, directory: Path | None, *, command: str | None = N
         console.print(_verdicts(results.claims))
     if results.published:
         console.print(Text("Published figure above, ours with its standard error below:", style="dim"))
-        console.print(published_table(results).rich())
-    console.print(summary_table(results).rich())
+        console.print(published_table(results))
+    console.print(summary_table(results))
     if report is not None:
         console.print(Text.assemble("report: ", (str(report), "bold")), soft_wrap=True)
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 from rich import box
+from rich.console import Console, ConsoleOptions, RenderableType
+from rich.measure import Measurement
 from rich.table import Table as RichTable
 from rich.text import Text
 
@@ -19,6 +21,11 @@ if TYPE_CHECKING:
     from fedbandits.findings.results import Results
 
 _ARROWS = {"up": "↑", "down": "↓", "peer": "↔"}
+_SPARED = ("Dec./s", "Scalars", "Messages", "Syncs", "Bytes")
+"""What a terminal that is too narrow does without, in this order: each follows from another one, or is no result."""
+_WIDE = 10_000
+_NAMED = 16
+"""How wide the column of names is at least, if there are such long ones."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,15 +70,47 @@ class Table:
     columns: tuple[Column, ...]
     rows: tuple[Row, ...]
 
-    def rich(self) -> RichTable:
-        """For a terminal of 80 columns: figures that go both ways stand one above the other."""
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[RenderableType]:
+        """For a terminal: figures that go both ways stand one above the other, and what does not fit is left out."""
+        shown, spared = list(range(len(self.columns))), []
+        unbounded = options.update(max_width=_WIDE)  # or measuring would find that everything fits
+        drawn = self._drawn(shown)
+        for title in _SPARED:
+            if Measurement.get(console, unbounded, drawn).minimum <= options.max_width:
+                break
+            gone = [place for place in shown if self.columns[place].title == title]
+            if gone:
+                shown.remove(gone[0])
+                spared.append(title)
+                drawn = self._drawn(shown)
+        yield drawn
+        if spared:
+            yield Text(f"left out, since the terminal is narrow: {', '.join(spared)}", style="dim")
+
+    def _drawn(self, shown: Sequence[int]) -> RichTable:
         table = RichTable(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0), header_style="bold")
-        for column in self.columns:
-            justify = "right" if column.numeric else "left"
-            table.add_column(column.title, justify=justify, overflow="fold", no_wrap=column.numeric)  # type: ignore[arg-type]
+        longest = max((len(row.name) for row in self.rows), default=0)
+        for place in shown:
+            column = self.columns[place]
+            table.add_column(
+                column.title,
+                justify="right" if column.numeric else "left",
+                overflow="fold",
+                no_wrap=column.numeric,
+                min_width=min(longest, _NAMED) if place == 0 else _width(self.rows, place) if column.numeric else None,
+            )
         for row in self.rows:
-            table.add_row(*(Text("\n".join(f"{f.arrow} {f.text}".strip() for f in cell)) for cell in row.cells))
+            table.add_row(*(Text(_lines(row.cells[place])) for place in shown))
         return table
+
+
+def _lines(cell: tuple[Figure, ...]) -> str:
+    return "\n".join(f"{figure.arrow} {figure.text}".strip() for figure in cell)
+
+
+def _width(rows: Sequence[Row], place: int) -> int:
+    """Of the longest figure in a column: one that is cut says something else."""
+    return max((len(line) for row in rows for line in _lines(row.cells[place]).split("\n")), default=0)
 
 
 def summary_table(results: Results) -> Table:
