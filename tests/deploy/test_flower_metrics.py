@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import math
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -19,7 +21,9 @@ from starlette.testclient import TestClient
 from typer.testing import CliRunner
 
 import fedbandits as fb
+from fedbandits.channel import Gaussian, through
 from fedbandits.cli import app
+from fedbandits.contract.budget import Budget
 from fedbandits.deploy import Status
 from fedbandits.deploy.flower.operating.metrics_service import create_metrics_app
 from fedbandits.deploy.flower.operating.server_metrics import PREFIX, page
@@ -28,6 +32,8 @@ from fedbandits.deploy.http.access import Token
 from fedbandits.deploy.http.metrics import Meter
 
 DOCS = Path(__file__).parents[2] / "docs" / "deploy"
+LABELS = {"agent", "kind", "outcome", "direction", "state", "le", "path", "status"}
+LABELS |= {"unit", "adjacency", "definition", "mechanism"}
 TOKEN = "a-token-that-is-only-used-in-tests"
 
 
@@ -101,7 +107,12 @@ def test_counters_go_on_when_the_server_is_started_again(deployed):
 def everything(deployed):
     busy(deployed)
     deployed.post.away = {1}
-    spoken = Status(*(2, 1, 1, 0, 0, 1), deployed.agents[0].synchronised_at, True, 0.5, 0.5, 1, 0.0)
+    budget = Budget("person", "replace", "fixed histories", "tree", 1.0, 1e-5, 0.5, math.inf, 3, 8)
+    spoken = Status(*(2, 1, 1, 0, 0, 1), deployed.agents[0].synchronised_at, True, 0.5, 0.5, 1, 0.0, budget)
+    noisy = replace(
+        deployed.settings, algorithm=through(deployed.settings.algorithm, [Gaussian(arms=1.0, rewards=1.0)])
+    )
+    (deployed.where / "federation.json").write_text(noisy.text())
     meter = Meter()
     meter.took("/decisions", 200, 0.01)
     return families(page(deployed.where)) | families(meter.page(spoken))
@@ -114,7 +125,7 @@ def test_names_keep_to_the_conventions(deployed):
         assert family.documentation
         for sample in family.samples:
             assert sample.name.endswith("_total") == (family.type == "counter"), sample.name
-            assert sample.labels.keys() <= {"agent", "kind", "outcome", "direction", "state", "le", "path", "status"}
+            assert sample.labels.keys() <= LABELS
             assert re.fullmatch(r"[0-9]+|none", sample.labels.get("agent", "0")), "an index and nothing else"
 
 

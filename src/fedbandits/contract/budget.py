@@ -66,6 +66,11 @@ class Budget:
         """In terms JSON has."""
         return {name: finite(value) for name, value in dataclasses.asdict(self).items()}
 
+    def promise(self) -> dict[str, Any]:
+        """What was set, in terms JSON has, without what has become of it."""
+        used = ("spent", "strictly", "releases", "copies")
+        return {name: value for name, value in self.plain().items() if name not in used}
+
     def used(self) -> str:
         """How much is spent, and on how many releases."""
         return (

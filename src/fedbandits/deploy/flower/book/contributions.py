@@ -24,7 +24,7 @@ CREATE TABLE contributions (identity INTEGER PRIMARY KEY, state BLOB NOT NULL, c
 """
 """`changed`: whether the conversation under way has changed the row, which was `before` (NULL: there was none)."""
 _SUM, _LAST = "sum ", "last "
-_NUMBERS = ("observations", "replies", "uncounted")
+_NUMBERS = ("observations", "replies", "uncounted", "uploads")
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +53,9 @@ class Contribution:
     """How many replies handed something over."""
     uncounted: int = 0
     """How many of them had increments and did not say over how many observations."""
+    uploads: int = 0
+    """How many of them had increments other than zero, since a version of the library that counts them. Of agents that
+    release noisy sums, each holds at least one release that no other holds."""
 
     def plus(self, handed: Handed) -> Contribution:
         """The same agent, after what a reply hands over was taken in."""
@@ -63,7 +66,8 @@ class Contribution:
         totals |= {f"{handed.kind}.{name}": np.array(array) for name, array in handed.totals.items()}
         uncounted = bool(handed.increments) and handed.observations is None
         counted = self.observations + (handed.observations or 0.0)
-        return Contribution(sums, totals, counted, self.replies + 1, self.uncounted + uncounted)
+        uploads = self.uploads + any(array.any() for array in handed.increments.values())
+        return Contribution(sums, totals, counted, self.replies + 1, self.uncounted + uncounted, uploads)
 
 
 class Contributions:
@@ -150,5 +154,5 @@ def _read(content: bytes) -> Contribution:
     state = from_bytes(content)
     sums = {key.removeprefix(_SUM): array for key, array in state.items() if key.startswith(_SUM)}
     totals = {key.removeprefix(_LAST): array for key, array in state.items() if key.startswith(_LAST)}
-    observations, replies, uncounted = (state[name].item() for name in _NUMBERS)
-    return Contribution(sums, totals, observations, replies, uncounted)
+    counted = {name: state[name].item() for name in _NUMBERS if name in state}  # earlier versions count less
+    return Contribution(sums, totals, **counted)

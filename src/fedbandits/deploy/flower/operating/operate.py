@@ -8,6 +8,7 @@ from typing import Any
 
 from fedbandits.deploy.embedded.agent import Agent
 from fedbandits.deploy.flower.book.books import book_in
+from fedbandits.deploy.flower.operating.promised import promised
 from fedbandits.deploy.flower.operating.server_status import server_status
 
 
@@ -42,7 +43,9 @@ def project() -> None:
 def status(directory: Path) -> dict[str, Any]:
     """How the server in `directory` is getting on."""
     with book_in(directory) as book:
-        return server_status(book)
+        found = server_status(book)
+    budget = promised(directory)
+    return found if budget is None else found | {"budget_of_each_agent": budget.promise()}
 
 
 def release(directory: Path, identity: int) -> None:

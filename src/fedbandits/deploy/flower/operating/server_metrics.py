@@ -4,7 +4,7 @@ Names follow Prometheus' conventions: base units, `_total` for what only grows, 
 kept in the book and go on when the server is started again. Agents are told apart by their index; no label holds
 anything that an agent or a node has written. What an agent has spent of its privacy budget, and how urgent it is to it
 to be heard, are not here: neither crosses the wire, and the second would tell of its data. They are metrics of the
-agent itself.
+agent itself. What is here of a budget is what was promised, and how many uploads of each agent were taken in.
 """
 
 from __future__ import annotations
@@ -17,10 +17,13 @@ from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.registry import Collector
 
+from fedbandits.contract.budget import Budget
 from fedbandits.contract.errors import ConfigError
 from fedbandits.deploy.errors import StorageError
 from fedbandits.deploy.flower.book.book import Book
 from fedbandits.deploy.flower.book.books import book_in
+from fedbandits.deploy.flower.operating.promised import promised
+from fedbandits.deploy.privacy_metrics import privacy_metrics
 
 PREFIX = "fedbandits_server"
 _NOBODY = "none"
@@ -39,7 +42,8 @@ def page(directory: Path) -> bytes:
     registry = CollectorRegistry()
     try:
         with book_in(directory, read_only=True) as book:
-            registry.register(_Read([*_of(book), _gauge("up", "Whether the server's book can be read.", 1)]))
+            metrics = [*_of(book), *_privacy(book, promised(directory))]
+            registry.register(_Read([*metrics, _gauge("up", "Whether the server's book can be read.", 1)]))
     except (ConfigError, StorageError):
         registry.register(_Read([_gauge("up", "Whether the server's book can be read.", 0)]))
     return generate_latest(registry)
@@ -129,6 +133,20 @@ def _trouble(book: Book) -> Iterator[Metric]:
         kept.add_metric([state], number)
     yield kept
     yield _gauge("suspended_agents", "Agents that are left out until the operator acts.", book.troubles.suspended)
+
+
+def _privacy(book: Book, budget: Budget | None) -> Iterator[Metric]:
+    if budget is None:
+        return
+    yield from privacy_metrics(PREFIX, budget)
+    uploads = CounterMetricFamily(
+        f"{PREFIX}_agent_privacy_uploads",
+        "Noisy sums of the agent that were taken in; it has released at least as many.",
+        labels=["agent"],
+    )
+    for identity, held in book.contributions.settled().items():
+        uploads.add_metric([str(identity)], held.uploads)
+    yield uploads
 
 
 def _gauge(name: str, meaning: str, value: float) -> Metric:
