@@ -33,6 +33,7 @@ from fedbandits.algorithms.linear.dislinucb import DisLinUCB
 from fedbandits.algorithms.linear.fedlinucb_async import FedLinUCBAsync
 from fedbandits.algorithms.linear.independent import IndependentLinTS, IndependentLinUCB
 from fedbandits.algorithms.phased.rclb import RCLB
+from fedbandits.algorithms.private.fedlinucb_network import FedLinUCBNetwork
 from fedbandits.algorithms.private.fedlinucb_private import FedLinUCBPrivate
 from fedbandits.algorithms.private.ldp_linucb import LDPLinUCB
 from fedbandits.algorithms.private.private_linucb import PrivateLinUCB
@@ -54,6 +55,7 @@ ALGORITHMS: Registry[Algorithm] = Registry(
         FedLinUCBAsync,
         RCLB,
         FedLinUCBPrivate,
+        FedLinUCBNetwork,
         PrivateLinUCB,
         LDPLinUCB,
         HetoFedBandit,
@@ -120,6 +122,7 @@ __all__ = [
     "FedGLBUCB2",
     "FedGLBUCB3",
     "FedLinUCBAsync",
+    "FedLinUCBNetwork",
     "FedLinUCBPrivate",
     "FedUCB1",
     "FedUCB1Best",

@@ -279,7 +279,8 @@ class TestTrouble:
             for row in range(n * ttl):  # all that each agent has ever released
                 made[row].add(released.gram[row].tobytes())
             sums = agents.heard.pooled(np.arange(n * ttl), released)
-            for table, g in zip(agents.heard._tables, range(ttl), strict=True):
+            for g in range(ttl):
+                table = agents.heard.table(g)
                 for agent in range(n):
                     rows = range(table.starts[agent], table.starts[agent + 1])
                     assert all(cliques[table.origins[e]] == cliques[agent] for e in rows)

@@ -38,6 +38,10 @@ class CliqueSums(Stateful):
         own = self._cliques[self._identities[inbox.to]] == self._cliques[inbox.said.who[inbox.row]]
         return inbox.to[own], inbox.row[own]
 
+    def table(self, phase: int) -> Latest:
+        """What was heard of one phase."""
+        return self._tables[phase]
+
     def take(self, inbox: Inbox, to: IntArray, row: IntArray, phase: IntArray) -> None:
         """Take in letters (e,) that were `heard`; `phase` (rows,) is what each row of what was said is about."""
         arrays = inbox.said.arrays
