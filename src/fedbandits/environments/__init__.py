@@ -3,7 +3,10 @@
 from fedbandits.contract.catalogue import AboutEnvironment, Registry
 from fedbandits.contract.world import Environment, Outcome, Turn, World
 from fedbandits.environments.armed import ArmedWorld, BernoulliArms, GaussianArms, StableArms
+from fedbandits.environments.benchmarks import Camelback, Michalewicz, StyblinskiTang
+from fedbandits.environments.classification import Classification, Magic, Shuttle
 from fedbandits.environments.clustered import ClusteredDrift, ClusteredLinear
+from fedbandits.environments.curved import Cosine, Square
 from fedbandits.environments.gap import Gap, Gap2
 from fedbandits.environments.generalized import Logistic, PoissonCounts, Probit
 from fedbandits.environments.hard import HardContaminated, HardHeavyTailed, HardMinimax
@@ -11,6 +14,7 @@ from fedbandits.environments.lastfm import LastFM
 from fedbandits.environments.linear import Linear, LinearBounded, LinearFixed, LinearShared
 from fedbandits.environments.movielens import MovieLens
 from fedbandits.environments.recommendation import Log, Recommendation
+from fedbandits.environments.rkhs_mixture import RKHSMixture
 
 ENVIRONMENTS: Registry[Environment] = Registry(
     "environment",
@@ -27,6 +31,10 @@ ENVIRONMENTS: Registry[Environment] = Registry(
         Logistic,
         Probit,
         PoissonCounts,
+        RKHSMixture,
+        Camelback,
+        StyblinskiTang,
+        Michalewicz,
         BernoulliArms,
         GaussianArms,
         StableArms,
@@ -35,6 +43,10 @@ ENVIRONMENTS: Registry[Environment] = Registry(
         HardMinimax,
         LastFM,
         MovieLens,
+        Cosine,
+        Square,
+        Shuttle,
+        Magic,
     ),
     needs=("world",),
 )
@@ -44,8 +56,11 @@ __all__ = [
     "AboutEnvironment",
     "ArmedWorld",
     "BernoulliArms",
+    "Camelback",
+    "Classification",
     "ClusteredDrift",
     "ClusteredLinear",
+    "Cosine",
     "Environment",
     "Gap",
     "Gap2",
@@ -60,12 +75,18 @@ __all__ = [
     "LinearShared",
     "Log",
     "Logistic",
+    "Magic",
+    "Michalewicz",
     "MovieLens",
     "Outcome",
     "PoissonCounts",
     "Probit",
+    "RKHSMixture",
     "Recommendation",
+    "Shuttle",
+    "Square",
     "StableArms",
+    "StyblinskiTang",
     "Turn",
     "World",
 ]

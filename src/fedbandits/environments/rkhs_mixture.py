@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Annotated, ClassVar
 
 import numpy as np
@@ -69,6 +70,8 @@ class RKHSMixture(Smooth):
         for _ in range(_TRIES):
             centres = in_ball(rng, self.centres, self.dim, self.radius)
             mixture = Mixture(kernel, centres, _in_one_ball(rng, self.centres))
+            if mixture.weights.clip(min=0).sum() < self.high:  # no value can be larger
+                continue
             values = mixture(probes)
             good = float((values >= self.high).mean())
             poor = float(((values >= 0) & (values <= self.low)).mean())
@@ -109,7 +112,8 @@ class MixtureArms:
         self.mixture = mixture
         self._given = parameters
         self._good, self._poor = good, poor
-        self.size = parameters.arms * parameters.dim
+        # as many points as are tried for one decision
+        self.size = math.ceil(parameters.dim * (1 / good + (parameters.arms - 1) / max(poor, _LEAST)))
 
     def draw(self, who: IntArray, theta: FloatArray, rng: np.random.Generator) -> tuple[FloatArray, FloatArray]:
         """For awake agents `who` (B, w): lanes (B, w, d, K) and their mean rewards (B, w, K)."""
