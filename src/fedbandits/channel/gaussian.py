@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 import numpy as np
 from pydantic import Field
 
+from fedbandits.channel.answering import Answering, answers, asks, budget, check_asking, of_one_answer, with_answers
 from fedbandits.channel.releasing import Releasing
 from fedbandits.channel.repairing import Passing, Repairing
 from fedbandits.channel.sensitivity import NoisyField, is_pooled, is_summed, noisy_fields, one_observation
@@ -17,7 +18,7 @@ from fedbandits.channel.stage import End
 from fedbandits.contract.arrays import Array, FloatArray, IntArray
 from fedbandits.contract.catalogue import About, AboutStage
 from fedbandits.contract.errors import ConfigError
-from fedbandits.contract.facts import Embedding, Norms, Perturbation, Range
+from fedbandits.contract.facts import Answers, Embedding, Norms, Perturbation, Questions, Range
 from fedbandits.contract.parameters import parameters
 from fedbandits.contract.problem import Problem
 from fedbandits.contract.protection import Adjacency, Unit
@@ -70,6 +71,11 @@ class Gaussian:
     Sums are read as observations of the parameter with known covariance (`models.noisy_sums`), and widths know it.
     ``constants="thesis"`` uses the printed ones instead: tree, sigma_N, and a regulariser of 2 Lambda for each agent.
 
+    Algorithms that ask, for gradients of everybody's loss as `fedglb-ucb` does, are served as well
+    (`channel.answering`): an agent answers `queries` questions in all, two for each upload unless said otherwise, with
+    fresh noise each, for which the `share` of the budget (of mu^2) is put aside; then it declines, and the server goes
+    on with what it has.
+
     Not protected: how many turns an agent has had, and when; what people can tell from the choices they are shown
     themselves; and the last bits of noise, which is drawn as doubles.
     """
@@ -86,6 +92,8 @@ class Gaussian:
     last: Annotated[float, Field(gt=0, le=1)] = 1 / 3
     every: Annotated[int, Field(ge=1)] | None = None
     most: Annotated[int, Field(ge=1)] = 10
+    queries: Annotated[int, Field(ge=1)] | None = None
+    share: Annotated[float, Field(gt=0, lt=1)] = 0.5
     arms: _Positive | None = None
     rewards: _Positive | None = None
     constants: Literal["exact", "thesis"] = "exact"
@@ -110,6 +118,7 @@ class Gaussian:
         for utterance in about.says:
             if utterance.direction == "up":
                 _check_sums(about.name, utterance)
+        check_asking(self, about.name, about.says)
         if len(hand_overs(about.says)) != 1:
             raise ConfigError(f"gaussian: {about.name} hands over sums in several kinds of messages, or in none")
         if self.when == "algorithm" and about.calls == "data" and not self.leaky:
@@ -144,6 +153,8 @@ class Gaussian:
         bounded = problem.knowing(Norms(norms.parameter, norms.arms if self.arms is None else self.arms))
         if self.rewards is not None:
             bounded = bounded.knowing(Range(-self.rewards, self.rewards))
+        if bounded.get(Questions) is not None:
+            bounded = bounded.knowing(answers(self, bounded))
         return bounded.knowing(self.perturbation(bounded))
 
     def ends(
@@ -161,6 +172,8 @@ class Gaussian:
         fields = noisy_fields(utterance, "increment", problem, sizes)
         if away == "down":
             return Passing() if is_pooled(utterance) else Repairing(kind, fields, n)
+        if asks(says):
+            return Answering(self, says, utterance, fields, n, rng, problem, sizes)
         return Releasing(self, says, utterance, fields, n, rng, problem)
 
     # what follows from the budget
@@ -210,19 +223,21 @@ class Gaussian:
 
     def noise(self, problem: Problem, fields: tuple[NoisyField, ...] | None = None) -> float:
         """sigma: the standard deviation of the z that the mechanism is made of, in units of one observation's bound."""
-        pair = _PAIR if fields is None else fields
+        pair = _handed_over(problem) if fields is None else fields
         if self.constants == "thesis":
             squared = longest(problem) ** 2
             size = (squared + _size(problem) ** 2) / squared
             return printed_deviation(self.epsilon, self.delta, self.turns(problem)[1]) * size
-        return float(self.sensitivities(problem, pair)[-1]) / gaussian_mu(self.epsilon, self.delta)
+        return float(self.sensitivities(problem, pair)[-1]) / budget(self, problem)[0]
 
     def event(self, problem: Problem, releases: int | None = None) -> DpEvent:
         """The first so many `releases` of an agent, or all of them, as a `dp_accounting` event for any accountant: the
-        whole sequence is one Gaussian mechanism. `problem` is as the stage poses it. Needs the extra `privacy`.
+        whole sequence is one Gaussian mechanism. Where agents are asked, all answers come with it. `problem` is as the
+        stage poses it. Needs the extra `privacy`.
         """
-        reach = np.concatenate([[0.0], self.sensitivities(problem, _PAIR)])
-        return gaussian_event(float(reach[-1 if releases is None else releases]) / self.noise(problem))
+        reach = np.concatenate([[0.0], self.sensitivities(problem, _handed_over(problem))])
+        found = gaussian_event(float(reach[-1 if releases is None else releases]) / self.noise(problem))
+        return found if problem.get(Questions) is None else with_answers(self, problem, found)
 
     def perturbation(self, problem: Problem) -> Perturbation:
         """What is told of the noise in sums over everybody."""
@@ -233,9 +248,10 @@ class Gaussian:
         if self.constants == "thesis":
             size = reach**2 + _size(problem) ** 2
             printed = printed_spectrum(self.epsilon, self.delta, sums.uploads) * size
+        told = problem.get(Answers)
         return Perturbation(
             matrix=deviation * reach**2,
-            vector=deviation * reach * _size(problem),
+            vector=deviation * reach * _size(problem) if told is None else told.slope,
             agents=others,
             releases=sums.uploads,
             printed=printed,
@@ -260,7 +276,7 @@ class Gaussian:
         """Noisy sums are no longer semidefinite, and bounded by what noise may add."""
         fields = []
         for item in utterance.fields:
-            if item.adds in ("increment", "total") and not item.counts:
+            if item.adds is not None and not item.counts:
                 noisy = utterance.direction == "up" and item.bound is not None
                 bound = Bound(_Loosened(self, item), per_observation=False) if noisy else None
                 fields.append(replace(item, semidefinite=False, bound=bound))
@@ -282,6 +298,11 @@ _PAIR = (NoisyField("gram", (1, 1), True, 1.0), NoisyField("moment", (1,), False
 """What most algorithms send: a matrix, and a vector within it."""
 
 
+def _handed_over(problem: Problem) -> tuple[NoisyField, ...]:
+    """What is handed over: a matrix, and, unless it is asked for, a vector within it."""
+    return _PAIR if problem.get(Questions) is None else _PAIR[:1]
+
+
 @dataclass(frozen=True)
 class _Loosened:
     """What a noisy field keeps to: that of the clean one, and what noise may add to it in all."""
@@ -298,6 +319,8 @@ class _Loosened:
         # what was told of the noise when the budget was set: whoever asks may have more observations in mind
         told = problem.get(Perturbation) or self.stage.perturbation(problem)
         spread = math.sqrt(2 / told.agents) * told.matrix / longest(problem) ** 2
+        if self.item.adds == "query":
+            spread = of_one_answer(self.stage, problem)
         return clean * (problem.horizon + _BEYOND * spread * math.sqrt(entries))
 
 
@@ -309,9 +332,9 @@ def _size(problem: Problem) -> float:
 def _check_sums(name: str, utterance: Utterance) -> None:
     """Raise unless everything in an utterance of agents is a sum whose sensitivity is known, or counts turns."""
     for item in utterance.fields:
-        if item.counts or (item.dtype == "f8" and is_summed(item, "increment")):
+        if item.counts or (item.dtype == "f8" and (is_summed(item, "increment") or is_summed(item, "query"))):
             continue
-        if item.dtype != "f8" and item.adds == "increment":
+        if item.dtype != "f8" and item.adds in ("increment", "query"):
             raise ConfigError(
                 f"gaussian: {item.name!r} of {name} is rounded before there is noise, so that one observation moves it "
                 "by more than it is made for; noise comes first, and costs nothing to round: as in "

@@ -76,10 +76,11 @@ class StagedAgents(Wrapping):
         """As the inner agents show, and the stages."""
         return {**self.inner.portrait(), **self.ends.portrait()}
 
-    def _sent(self, reply: Message) -> Message:
+    def _sent(self, reply: Message) -> Message | None:
+        """What leaves; nothing where all of them decline."""
         sent = self.ends.outgoing(reply) if reply.arrays else reply
         self.ends.reached(sent.who)
-        return sent
+        return sent if len(sent.who) else None
 
 
 class BlindAgents(StagedAgents):

@@ -7,7 +7,7 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import Field
 
 from fedbandits.contract.catalogue import AboutEnvironment
-from fedbandits.contract.facts import Link, Noise
+from fedbandits.contract.facts import Link, Noise, Range
 from fedbandits.contract.parameters import parameters
 from fedbandits.contract.problem import Problem
 from fedbandits.environments.laws import Law, law_of
@@ -45,7 +45,8 @@ class Logistic(Linear):
 
     def _problem(self, horizon: int) -> Problem:
         noise = _SUB_GAUSSIAN.get(self.link, self.noise)
-        return super()._problem(horizon).knowing(Noise(noise), Link(self.link))
+        known = super()._problem(horizon).knowing(Noise(noise), Link(self.link))
+        return known.knowing(Range(0.0, 1.0)) if self.link in ("logistic", "probit") else known
 
 
 @parameters

@@ -73,8 +73,14 @@ def residual(problem: Problem, asked: Mapping[str, Array]) -> float:
 
 
 def slope(problem: Problem, asked: Mapping[str, Array]) -> float:
-    """L (sup |mu(z)| + R): the norm of the gradient x (mu(z) - y) of one loss at `theta`."""
-    arms = problem.get(Norms, Norms()).arms
+    """L sup |mu(z) - y|: the norm of the gradient x (mu(z) - y) of one loss at `theta`.
+
+    At most L (sup |mu(z)| + R); where mu is between 0 and 1 and rewards have a known `Range`, that from the one to the
+    other, which for clicks is half as much.
+    """
+    arms, known = problem.get(Norms, Norms()).arms, problem.get(Range)
+    if known is not None and _link(problem) in ("logistic", "probit"):
+        return arms * max(1.0 - known.low, known.high)
     return arms * (_largest_mean(problem, asked.get("theta")) + largest_reward(problem))
 
 

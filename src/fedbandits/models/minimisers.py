@@ -2,7 +2,8 @@
 
 The objective is F(theta) = (1/m) [sum over m observations of l(<x, theta>, y) + (lambda/2) ||theta||^2], which is
 lambda/m-strongly convex. A gradient of norm g certifies F(theta) - min F <= g^2 m / (2 lambda), so that
-||grad F|| <= sqrt(2 lambda epsilon / m) certifies epsilon: every method here stops by that certificate, not by a count.
+||grad F|| <= sqrt(2 lambda epsilon / m) certifies epsilon: methods stop by that certificate, not by a count. Only where
+answers carry noise is there none, and a count of rounds that were paid for (`averaged`).
 
 Each method is a generator to be delegated to with ``yield from`` inside a server's conversation. It asks an
 `Objective`, which yields the actual requests, so it knows nothing of agents, kinds of messages or carriers.
@@ -10,7 +11,7 @@ Each method is a generator to be delegated to with ``yield from`` inside a serve
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from dataclasses import dataclass
 from typing import Literal
 
@@ -20,12 +21,16 @@ from fedbandits.contract.arrays import FloatArray
 from fedbandits.contract.messages import Message
 from fedbandits.models.objectives import Objective
 
+_HAIR = 1 - 1e-12
+
 Momentum = Literal["none", "fista", "strong"]
 
 
 @dataclass(frozen=True, slots=True)
 class Minimum:
-    """Where a minimisation ended: `rounds` counts the requests, the certifying one included."""
+    """Where a minimisation ended: `rounds` counts the requests, the certifying one included; not `certified` where it
+    hit its cap, or was answered with noise.
+    """
 
     theta: FloatArray
     gradient: FloatArray
@@ -96,3 +101,36 @@ def newton(
             step /= 2
         theta, (value, gradient, hessian) = trial, found
     return Minimum(theta, gradient, rounds, certified=True)
+
+
+def averaged(
+    objective: Objective,
+    start: FloatArray,
+    *,
+    scale: FloatArray | Callable[[FloatArray], FloatArray],
+    rounds: int,
+    radius: float,
+) -> Generator[Message, Message, Minimum]:
+    """Exactly `rounds` rounds, for answers that carry noise: theta <- theta - (1/j) B^-1 grad F in the j-th of them,
+    cut down to the ball of the given `radius`.
+
+    `scale` is B (d, d), or makes it of the Hessian of each answer. Where B is the Hessian of a quadratic F, the first
+    step leads to the minimum and noise, and the others average the noise of all rounds: as good as one answer with 1/J
+    of its variance, which is what J answers cost. Nothing is certified: gradients are known up to noise alone.
+    """
+    theta, gradient = start, np.zeros_like(start)
+    for number in range(1, rounds + 1):
+        if callable(scale):
+            _, gradient, hessian = yield from objective.curvature(theta)
+            step = np.linalg.solve(scale(hessian), gradient)
+        else:
+            gradient = yield from objective.gradient(theta)
+            step = np.linalg.solve(scale, gradient)
+        theta = within(theta - step / number, radius)
+    return Minimum(theta, gradient, rounds, certified=False)
+
+
+def within(point: FloatArray, radius: float) -> FloatArray:
+    """`point` (d,), cut down to a length of at most `radius`, by a hair less so that no rounding leads beyond."""
+    length = float(np.linalg.norm(point))
+    return point if length < radius * _HAIR else point * (radius * _HAIR / length)

@@ -80,7 +80,7 @@ class PooledObjective:
         return Message(kind, self._everybody, shown_to(len(self._everybody), {"theta": point[None]}))
 
     def _all_of(self, reply: Message) -> None:
-        if len(reply.who) < len(self._everybody):
+        if len(reply.who) < len(self._everybody) or not reply.arrays:
             raise SomebodyIsAwayError
 
 

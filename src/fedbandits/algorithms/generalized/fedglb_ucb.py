@@ -8,12 +8,14 @@ import numpy as np
 from pydantic import Field
 
 from fedbandits.algorithms.generalized.agents import BY_CURVATURES, BY_GRADIENTS, CentredAgents, NewtonAgents
+from fedbandits.algorithms.generalized.noisy_answers import by_noisy_curvatures, by_noisy_slopes
 from fedbandits.algorithms.generalized.parameters import GLMParameters
 from fedbandits.algorithms.generalized.servers import GlobalUpdateServer, Minimisation
 from fedbandits.algorithms.generalized.widths import offline
 from fedbandits.contract.arrays import FloatArray
 from fedbandits.contract.catalogue import About
 from fedbandits.contract.depending import depending
+from fedbandits.contract.facts import Questions
 from fedbandits.contract.parameters import parameters
 from fedbandits.contract.problem import Problem
 from fedbandits.contract.streams import Streams
@@ -36,11 +38,13 @@ class Descending(GLMParameters):
     momentum: Momentum = "fista"
     cap: Annotated[int, Field(ge=1)] | None = None
 
+    questions: ClassVar[Questions | None] = Questions("slope")
+
     def server(self, problem: Problem, n: int, rng: Streams) -> GlobalUpdateServer:
         """A server that descends."""
         s = self.constants(problem)
 
-        def descend(objective: Objective, start: FloatArray, m: int) -> Minimisation:
+        def descend(objective: Objective, start: FloatArray, m: int, gram: FloatArray) -> Minimisation:
             return accelerated(
                 objective,
                 start,
@@ -51,7 +55,7 @@ class Descending(GLMParameters):
                 momentum=self.momentum,
             )
 
-        return GlobalUpdateServer(n, problem.dim, self.ridge, descend)
+        return GlobalUpdateServer(n, problem.dim, self.ridge, by_noisy_slopes(s, problem) or descend)
 
 
 def certified(ridge: float, m: int) -> float:
@@ -198,6 +202,7 @@ class FedGLBNewton(EventTriggered):
 
     cap: Annotated[int, Field(ge=1)] = 50
 
+    questions: ClassVar[Questions | None] = Questions("curvature")
     about: ClassVar[About] = depending(
         About(
             name="fedglb-newton",
@@ -225,7 +230,8 @@ class FedGLBNewton(EventTriggered):
 def newton_server(parameters: GLMParameters, problem: Problem, n: int, cap: int) -> GlobalUpdateServer:
     """A server that minimises by Newton's method, certified to 1/m^2."""
 
-    def climb(objective: Objective, start: FloatArray, m: int) -> Minimisation:
+    def climb(objective: Objective, start: FloatArray, m: int, gram: FloatArray) -> Minimisation:
         return newton(objective, start, tolerance=certified(parameters.ridge, m), cap=cap)
 
-    return GlobalUpdateServer(n, problem.dim, parameters.ridge, climb)
+    noisy = by_noisy_curvatures(parameters.constants(problem), problem)
+    return GlobalUpdateServer(n, problem.dim, parameters.ridge, noisy or climb)

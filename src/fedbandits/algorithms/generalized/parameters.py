@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
-from fedbandits.contract.facts import Link, Noise, Norms
+from fedbandits.contract.facts import Fact, Link, Noise, Norms, Questions
 from fedbandits.contract.parameters import parameters
 from fedbandits.contract.problem import Problem
 from fedbandits.linalg.links import LinkName, MeanFunction
@@ -29,9 +29,13 @@ class GLMParameters:
     scale: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 1.0
     link: LinkName | None = None
 
-    def assumes(self, problem: Problem) -> tuple[Link, ...]:
-        """What bounds of messages may rest on: the link, where it is not the problem's."""
-        return () if self.link is None else (Link(self.link),)
+    questions: ClassVar[Questions | None] = None
+    """What agents are asked."""
+
+    def assumes(self, problem: Problem) -> tuple[Fact, ...]:
+        """What bounds and stages may rest on: the link, where it is not the problem's, and what is asked."""
+        own = () if self.link is None else (Link(self.link),)
+        return own if self.questions is None else (*own, self.questions)
 
     def constants(self, problem: Problem) -> Constants:
         """The constants of the analysis for `problem`."""

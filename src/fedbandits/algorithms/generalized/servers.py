@@ -16,8 +16,9 @@ from fedbandits.models.objectives import Objective, PooledObjective, SomebodyIsA
 from fedbandits.models.sharing import COLLECT
 
 Minimisation = Generator[Message, Message, Minimum]
-Method = Callable[[Objective, FloatArray, int], Minimisation]
-"""How to minimise an objective over m observations from a point (d,) on: a conversation; see `models.minimisers`."""
+Method = Callable[[Objective, FloatArray, int, FloatArray], Minimisation]
+"""How to minimise an objective over m observations, whose gram matrix (d, d) is known, from a point (d,) on: a
+conversation; see `models.minimisers`."""
 
 
 class GlobalUpdateServer(Server):
@@ -25,7 +26,7 @@ class GlobalUpdateServer(Server):
 
     An update needs everybody: while somebody cannot be reached it is given up, nothing that was handed over is lost,
     and the next caller brings it about again. `rounds` counts the gradient rounds, `uncertified` the updates that hit
-    their cap.
+    their cap, or were answered with noise.
     """
 
     keeps: ClassVar[tuple[str, ...]] = ("gram", "count", "theta", "rounds", "uncertified")
@@ -53,7 +54,7 @@ class GlobalUpdateServer(Server):
             return
         try:
             objective = PooledObjective(self._everybody, self.count[0], self._ridge)
-            found = yield from self._method(objective, self.theta.copy(), int(self.count[0]))
+            found = yield from self._method(objective, self.theta.copy(), int(self.count[0]), self.gram[0])
         except SomebodyIsAwayError:
             return
         self.theta[:] = found.theta

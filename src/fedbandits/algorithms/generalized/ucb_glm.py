@@ -14,6 +14,7 @@ from fedbandits.algorithms.generalized.servers import GlobalUpdateServer
 from fedbandits.algorithms.generalized.widths import ucb_glm
 from fedbandits.contract.arrays import FloatArray, IntArray, check_arms, check_feedback, decided
 from fedbandits.contract.catalogue import About
+from fedbandits.contract.facts import Questions
 from fedbandits.contract.parameters import parameters
 from fedbandits.contract.population import Population
 from fedbandits.contract.problem import Problem
@@ -54,6 +55,7 @@ class OneUCBGLM(UCBGLMParameters):
     Guarantee: that of UCB-GLM on all nT observations, O(d sqrt(nT) log(nT)), for i.i.d. contexts.
     """
 
+    questions: ClassVar[Questions | None] = Questions("curvature")
     about: ClassVar[About] = About(
         name="one-ucb-glm",
         family="generalized",

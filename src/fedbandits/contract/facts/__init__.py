@@ -1,5 +1,6 @@
 """Facts: what may be known of a problem beforehand, one small file for each kind of knowledge."""
 
+from fedbandits.contract.facts.answers import Answers
 from fedbandits.contract.facts.contamination import Contamination
 from fedbandits.contract.facts.distortion import Distortion
 from fedbandits.contract.facts.embedding import Embedding
@@ -10,6 +11,7 @@ from fedbandits.contract.facts.noise import Noise
 from fedbandits.contract.facts.norms import Norms
 from fedbandits.contract.facts.perturbation import Perturbation
 from fedbandits.contract.facts.place import Place
+from fedbandits.contract.facts.questions import Questions
 from fedbandits.contract.facts.range import Range
 from fedbandits.contract.facts.ridge import Ridge
 from fedbandits.contract.facts.rkhs import RKHS
@@ -24,6 +26,7 @@ FACTS: dict[str, type[Fact]] = {
 __all__ = [
     "FACTS",
     "RKHS",
+    "Answers",
     "Contamination",
     "Distortion",
     "Embedding",
@@ -34,6 +37,7 @@ __all__ = [
     "Norms",
     "Perturbation",
     "Place",
+    "Questions",
     "Range",
     "Ridge",
     "Shared",
