@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -249,6 +250,19 @@ def test_compare_on_a_network_and_again_by_its_own_words(tmp_path: Path, monkeyp
     assert not (tmp_path / "none").exists()
 
 
+def test_compare_through_stages_and_again_by_its_own_words() -> None:
+    words = ["compare", "-a", "dislinucb:width=0.5|gaussian:epsilon=5,first=4", "-a", "few=dislinucb|quantise:bits=12"]
+    words += ["-e", "gap:clients=3,dim=3,arms=4", "--horizon", "30", "--seeds", "2", "--jobs", "1", "--json"]
+    code, out, err = invoke(*words)
+    assert code == 0, err
+    printed = json.loads(out)
+    again = compare_command(printed["settings"])
+    assert again is not None
+    assert "'dislinucb:width=0.5|gaussian:epsilon=5.0,first=4' -a 'few=dislinucb|quantise:bits=12'" in again
+    _, out, _ = invoke(*shlex.split(again)[1:], "--jobs", "1", "--json")
+    assert json.loads(out)["settings"] == printed["settings"]
+
+
 @pytest.mark.parametrize(
     "change",
     [
@@ -256,6 +270,7 @@ def test_compare_on_a_network_and_again_by_its_own_words(tmp_path: Path, monkeyp
         {"network": {"name": "of-my-own"}},
         {"environment": {"name": "of-my-own"}},
         {"algorithms": {"mine": {"name": "of-my-own"}}},
+        {"algorithms": {"mine": {"name": "dislinucb", "through": [{"name": "of-my-own"}]}}},
     ],
 )
 def test_what_has_no_word_gives_no_command(compared: tuple[Path, dict], change: dict) -> None:

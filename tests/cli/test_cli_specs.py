@@ -14,6 +14,9 @@ from fedbandits.simulation.arguments import algorithms_of
         "dislinucb:threshold=inf",
         "dislinucb:threshold=released",
         "x=async-linucb:gamma_up=5.0",
+        "dislinucb|quantise",
+        "dislinucb:threshold=2.0|quantise:bits=12",
+        "y=dislinucb|gaussian:epsilon=0.5,own=fused|quantise",
     ],
 )
 def test_specs_survive_a_round_trip(text: str) -> None:
@@ -24,6 +27,7 @@ def test_specs_survive_a_round_trip(text: str) -> None:
 
 
 def test_labels_made_up_for_namesakes_survive_a_round_trip() -> None:
-    named = algorithms_of(["dislinucb:threshold=1", "dislinucb:threshold=2,width=0.5"], "-a")
+    staged = ["dislinucb|gaussian:epsilon=2.0", "dislinucb|gaussian:epsilon=3.0"]
+    named = algorithms_of(["dislinucb:threshold=1", "dislinucb:threshold=2,width=0.5", *staged], "-a")
     written = [spec(describe(algorithm), ALGORITHMS, label) for label, algorithm in named.items()]
     assert algorithms_of(written, "-a") == named

@@ -64,6 +64,17 @@ class Reader(HTMLParser):
         )
 
 
+def test_stages_have_rows_of_their_own_in_the_settings(results: Results) -> None:
+    through = [{"name": "gaussian", "epsilon": 0.125}, {"name": "quantise", "bits": 12}]
+    dis = {**results.settings["algorithms"]["dis"], "through": through}
+    algorithms = {**results.settings["algorithms"], "dis": dis}
+    reader = Reader(page(replace(results, settings={**results.settings, "algorithms": algorithms})))
+    for title in ("algorithms · dis", "algorithms · dis · through gaussian", "algorithms · dis · through quantise"):
+        assert reader.text.count(title) == 1
+    assert "through =" not in reader.text
+    assert reader.text.index("0.125") > reader.text.index("algorithms · dis · through gaussian")
+
+
 def test_everything_is_there(results: Results) -> None:
     reader = Reader(page(results))
     sections = [attrs["id"] for tag, attrs in reader.elements if tag == "section"]

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from fedbandits.algorithms import ALGORITHMS
+from fedbandits.channel import STAGES
 from fedbandits.environments import ENVIRONMENTS
 from fedbandits.graphs.topologies import NETWORKS
 from fedbandits.transport.attack import ATTACKS
@@ -44,17 +45,36 @@ def compare_command(settings: Mapping[str, Any]) -> str | None:
 
 
 def spec(described: Mapping[str, Any], registry: Mapping[str, type[Any]], label: str = "") -> str:
-    """`label=name:key=value,...` of a description that holds a name and parameters."""
+    """`label=name:key=value,...|stage:...` of a description that holds a name, parameters and stages.
+
+    A label with a bar in it is one that was made up for an algorithm with stages, and is made up again.
+    """
+    words = [_word(described, registry), *(_word(stage, STAGES) for stage in described.get(_STAGES, []))]
+    return (f"{label}=" if label and label != described["name"] and "|" not in label else "") + "|".join(words)
+
+
+def _word(described: Mapping[str, Any], registry: Mapping[str, type[Any]]) -> str:
     name = described["name"]
     defaults = {item.name: item.default for item in dataclasses.fields(registry[name])}
-    given = {key: value for key, value in described.items() if key != "name" and value != defaults.get(key)}
-    head = f"{label}={name}" if label and label != name else name
-    return head + (":" + ",".join(f"{key}={_value(value)}" for key, value in given.items()) if given else "")
+    given = {key: value for key, value in _own(described).items() if value != defaults.get(key)}
+    return name + (":" + ",".join(f"{key}={_value(value)}" for key, value in given.items()) if given else "")
 
 
 def _has_a_word(described: Mapping[str, Any], registry: Mapping[str, type[Any]]) -> bool:
     """Whether it can be named on a command line: what is in no catalogue cannot, nor can lists, as of links."""
-    return described["name"] in registry and not any(isinstance(value, list) for value in described.values())
+    return (
+        described["name"] in registry
+        and not any(isinstance(value, list) for value in _own(described).values())
+        and all(_has_a_word(stage, STAGES) for stage in described.get(_STAGES, []))
+    )
+
+
+_STAGES = "through"
+
+
+def _own(described: Mapping[str, Any]) -> dict[str, Any]:
+    """Its parameters, without its name and what it goes through."""
+    return {key: value for key, value in described.items() if key not in ("name", _STAGES)}
 
 
 def _value(value: Any) -> str:

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from fedbandits.contract.ledger import DIRECTIONS
+from fedbandits.report.budgets import budgets
 from fedbandits.report.command import command_of
 from fedbandits.report.knowledge import knowledge
 from fedbandits.report.labels import shortened
@@ -66,6 +67,7 @@ SECTIONS: list[SectionBuilder] = [
     claims,
     published,
     table,
+    budgets,
     pictures,
     portraits,
     knowledge,
@@ -90,7 +92,16 @@ def _rows(settings: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, 
         elif any(isinstance(item, Mapping) for item in value.values()):
             yield from _rows(value, f"{title} · ")
         else:
-            yield title, [(name, _shown(item)) for name, item in value.items()] or [("", "none")]
+            alone = {name: item for name, item in value.items() if not _of_tables(item)}
+            yield title, [(name, _shown(item)) for name, item in alone.items()] or [("", "none")]
+            for name in [name for name in value if name not in alone]:
+                for part in value[name]:
+                    yield from _rows({f"{name} {part.get('name', '')}".strip(): part}, f"{title} · ")
+
+
+def _of_tables(value: Any) -> bool:
+    """Whether it is a list of tables, such as stages: each of them has a row of its own."""
+    return isinstance(value, list) and bool(value) and all(isinstance(item, Mapping) for item in value)
 
 
 def _shown(value: Any) -> str:
