@@ -54,7 +54,7 @@ def spec(described: Mapping[str, Any], registry: Mapping[str, type[Any]], label:
 
 
 def _word(described: Mapping[str, Any], registry: Mapping[str, type[Any]]) -> str:
-    name = described["name"]
+    name = str(described["name"])
     defaults = {item.name: item.default for item in dataclasses.fields(registry[name])}
     given = {key: value for key, value in _own(described).items() if value != defaults.get(key)}
     return name + (":" + ",".join(f"{key}={_value(value)}" for key, value in given.items()) if given else "")
