@@ -11,6 +11,7 @@ from rich.text import Text
 
 from fedbandits.cli.console import out, print_json
 from fedbandits.findings.results import Results, Verdict
+from fedbandits.report.budgets import budgets_of
 from fedbandits.report.page import write_report
 from fedbandits.report.plain import plain_report
 from fedbandits.report.published import published_table
@@ -35,6 +36,8 @@ def present(results: Results, directory: Path | None, *, command: str | None = N
         console.print(Text("Published figure above, ours with its standard error below:", style="dim"))
         console.print(published_table(results))
     console.print(summary_table(results))
+    for title, budget in budgets_of(results).items():
+        console.print(Text.assemble(f"{title}: ", (str(budget), "dim")))
     if report is not None:
         console.print(Text.assemble("report: ", (str(report), "bold")), soft_wrap=True)
 

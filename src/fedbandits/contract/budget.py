@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Self
 
+import numpy as np
+
+from fedbandits.contract.arrays import Array, State
 from fedbandits.contract.protection import Adjacency, Definition, Protection, Unit
 
 INFINITE = "infinite"
 """What stands for an infinite epsilon where only JSON's numbers can be written; null would say that there is none."""
+_WORDS, _NUMBERS, _USED = "budget.words", "budget.numbers", "budget.used"
 _UNITS = {"observation": "one observation", "agent": "all that one agent contributes", "person": "one person"}
 _DEFINITIONS = {
     "transcript": "in all that leaves the agent, its choices included",
@@ -57,11 +62,6 @@ class Budget:
             protection.allowed,
         )
 
-    @classmethod
-    def worst(cls, protection: Protection) -> Self:
-        """That of the agent that has spent most."""
-        return cls.of(protection, int(protection.spent.argmax()))
-
     def plain(self) -> dict[str, Any]:
         """In terms JSON has."""
         return {name: finite(value) for name, value in dataclasses.asdict(self).items()}
@@ -98,6 +98,27 @@ class Budget:
 def finite(value: Any) -> Any:
     """`value`, or `INFINITE` in place of an infinite number."""
     return INFINITE if isinstance(value, float) and math.isinf(value) else value
+
+
+def portrayed(protection: Protection | None) -> State:
+    """A budget among the arrays that a run leaves to be looked at, as `contract.portrait` says; empty without one."""
+    if protection is None:
+        return {}
+    used = [protection.spent, protection.strictly, protection.releases]
+    return {
+        _WORDS: np.array([protection.unit, protection.adjacency, protection.definition, protection.mechanism]),
+        _NUMBERS: np.array([protection.epsilon, protection.delta, protection.allowed]),
+        _USED: np.stack(used, axis=1, dtype=np.float64),
+    }
+
+
+def budget_in(portrait: Mapping[str, Array]) -> Budget | None:
+    """That of the agent that has spent most, among the arrays that a run has left; None if there is none."""
+    if not {_WORDS, _NUMBERS, _USED} <= portrait.keys():
+        return None
+    words, (epsilon, delta, allowed) = portrait[_WORDS].tolist(), portrait[_NUMBERS].tolist()
+    spent, strictly, releases = max(portrait[_USED].tolist())
+    return Budget(*words, epsilon, delta, spent, strictly, int(releases), int(allowed))
 
 
 def _number(epsilon: float) -> str:

@@ -6,6 +6,9 @@
 - ``network.edges`` (E, 2) int64: the links of the graph that agents talk on, each once, as pairs of agents;
 - ``network.known`` (n,) float64: how much each agent knows, as the number of samples that it acts on;
 - ``network.leaders`` (n,) int64: the agent that each one follows, leaders themselves; where there are leaders;
+- ``budget.words`` (4,) str, ``budget.numbers`` (3,) and ``budget.used`` (n, 3) float64: a budget of privacy, what it
+  means (unit, adjacency, definition, mechanism), how large it is (epsilon, delta, releases allowed), and what each
+  agent has used (epsilon, the same strictly, releases); see `budget`;
 - ``omitted`` (k,) str: names of arrays that were too large to be kept.
 """
 

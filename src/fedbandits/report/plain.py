@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from typing import TYPE_CHECKING, Any
 
+from fedbandits.report.budgets import budgets_of
 from fedbandits.report.command import command_of
 from fedbandits.report.remarks import remarks
 from fedbandits.report.summary import check_finished, in_short, summarise
@@ -18,8 +19,9 @@ def plain_report(results: Results) -> dict[str, Any]:
 
     `summary` has a row per algorithm and sweep point, means `X` and standard errors `X_se`; `claims` their verdicts,
     the figures in words (`measured`) and as numbers (`details`); `published` the figures of the publication (`value`)
-    beside ours (`mean`, `error`, `seeds`); `remarks` what the page explains beside its pictures; `missing` how many
-    runs are still to be done.
+    beside ours (`mean`, `error`, `seeds`); `budgets` what algorithms with a budget have spent of it and what that
+    means, epsilon being "infinite" where it is; `remarks` what the page explains beside its pictures; `missing` how
+    many runs are still to be done.
     """
     check_finished(results)
     return {
@@ -32,6 +34,7 @@ def plain_report(results: Results) -> dict[str, Any]:
         "missing": results.missing,
         "claims": [dataclasses.asdict(claim) for claim in results.claims],
         "published": [dataclasses.asdict(figure) for figure in results.published],
+        "budgets": {title: budget.plain() for title, budget in budgets_of(results).items()},
         "in_short": in_short(results),
         "remarks": [dataclasses.asdict(remark) for remark in remarks(results)],
         "summary": summarise(results).to_dict("records"),

@@ -11,6 +11,7 @@ from threadpoolctl import threadpool_limits
 
 from fedbandits.contract.algorithm import Algorithm, bounds_of, wire_of
 from fedbandits.contract.arrays import Array, State
+from fedbandits.contract.budget import portrayed
 from fedbandits.contract.catalogue import ConfigError
 from fedbandits.contract.facts import Contamination, Place
 from fedbandits.contract.ledger import DIRECTIONS, UNITS, Ledger
@@ -178,7 +179,7 @@ class Simulation(Stateful):
             seconds=self._seconds,
             gauges={name: gauge.values[done].copy() for name, gauge in self._gauges.items()},
             portrait=self._portrait(),
-            privacy=None if spent is None else Privacy(spent, self.agents.delta),
+            privacy=None if spent is None else Privacy(spent, self.agents.delta, self.agents.protection()),
             bounds=self._bounds(),
         )
 
@@ -211,7 +212,7 @@ class Simulation(Stateful):
 
     def _portrait(self) -> State:
         found = {} if self.server is None else self.server.portrait()
-        shown = self.agents.portrait() | found
+        shown = self.agents.portrait() | found | portrayed(self.agents.protection())
         truth = self.world.truth(max(int(self.at) - 1, 0))
         if found and truth is not None:
             shown[TRUTH] = np.array(truth.clusters)

@@ -10,6 +10,7 @@ import pandas as pd
 
 from fedbandits.contract.arrays import FloatArray, IntArray, State
 from fedbandits.contract.ledger import UNITS
+from fedbandits.contract.protection import Protection
 from fedbandits.simulation.metrics import BOUNDS, METRICS
 
 
@@ -28,7 +29,10 @@ class Privacy:
     """What has been spent: each agent's messages are (`epsilon` (n,), `delta`)-differentially private so far."""
 
     epsilon: FloatArray
+    """By the strict definition: infinite where what an agent does is not private after all."""
     delta: float
+    protection: Protection | None = None
+    """The budget that was set, what it means and what is used of it; None where there was none."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
