@@ -14,7 +14,11 @@ FIXTURES = Path(__file__).parents[1] / "fixtures"
 ON_DATA = {
     "lastfm": {"min_events": 5, "dim": 4, "arms": 4},
     "movielens": {"variant": "100k", "min_events": 6, "dim": 3, "arms": 4},
+    "shuttle": {"clients": 3},
+    "magic": {"clients": 3, "contexts": "unit", "stragglers": 0.5, "presence": 0.4},
 }
+TABLES = ("shuttle", "magic")
+"""Of which there are cases for any number of agents; of logs there are events of their users."""
 
 
 @pytest.mark.parametrize("name", sorted(ENVIRONMENTS.keys() - ON_DATA.keys()))
@@ -33,8 +37,10 @@ def test_promises_where_one_agent_is_awake_at_a_time(name, schedule):
     check_environment(ENVIRONMENTS[name](**small().get(name, {}), schedule=schedule))
 
 
-@pytest.mark.parametrize("schedule", ["all", "one"])
-@pytest.mark.parametrize("name", sorted(ON_DATA))
+@pytest.mark.parametrize(
+    ("name", "schedule"),
+    [(name, schedule) for name in sorted(ON_DATA) for schedule in ("all", "random" if name in TABLES else "one")],
+)
 def test_promises_on_data(name, schedule, monkeypatch):
     monkeypatch.setenv("FEDBANDITS_DATA", str(FIXTURES))
     check_environment(ENVIRONMENTS[name](**ON_DATA[name], schedule=schedule), horizon=5)
