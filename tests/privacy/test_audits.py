@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from scipy.stats import norm
 
 from fedbandits.contract.streams import Streams
-from fedbandits.privacy import IntervalMeans, audit, broadcast, composed, laplace_ratio, tight
+from fedbandits.privacy import IntervalMeans, audit, broadcast, composed, gaussian_ratio, laplace_ratio, tight
 
 RUNS = 40_000
 
@@ -72,6 +73,8 @@ class TestTheAuditItself:
         density = lambda x, centre, scale: np.exp(-abs(x - centre) / scale) / (2 * scale)  # noqa: E731
         expected = np.log(density(0.3, 1, 1) * density(-2, 1, 0.5) / density(0.3, 0, 1) / density(-2, 0, 0.5))
         np.testing.assert_allclose(laplace_ratio(outputs, np.ones(3), np.zeros(3), scales), [expected])
+        expected = norm.logpdf([0.3, -2.0], 1, scales[[0, 2]]).sum() - norm.logpdf([0.3, -2.0], 0, scales[[0, 2]]).sum()
+        np.testing.assert_allclose(gaussian_ratio(outputs, np.ones(3), np.zeros(3), scales), [expected])
 
 
 class TestTheMechanism:
