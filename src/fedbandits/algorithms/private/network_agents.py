@@ -13,7 +13,6 @@ from fedbandits.contract.arrays import BoolArray, FloatArray, IntArray, State, c
 from fedbandits.contract.facts import Place
 from fedbandits.contract.messages import Inbox, Message
 from fedbandits.contract.population import Ellipsoids, Population
-from fedbandits.contract.portrait import KNOWN
 from fedbandits.contract.problem import Problem
 from fedbandits.contract.protection import Protection
 from fedbandits.contract.streams import Streams
@@ -209,8 +208,9 @@ class NetworkAgents(Population):
         return self._sums.protection()
 
     def portrait(self) -> State:
-        """Synchronisations that each agent knows of, over all phases."""
-        return {KNOWN: self.protocol.latest.sum(axis=1).astype(np.float64)}
+        """Releases made, and epsilon spent on them, where anything is protected."""
+        found = self.protection()
+        return {} if found is None else {"releases": found.releases, "epsilon": found.spent}
 
     def _rows(self, who: IntArray, phase: IntArray) -> IntArray:
         """(w,) where the models of the agents' phases are."""
