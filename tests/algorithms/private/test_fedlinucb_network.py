@@ -505,6 +505,9 @@ class TestParameters:
         with pytest.raises(fb.ConfigError, match="every=50 allows no upload within 18"):
             FedLinUCBNetwork(every=50).agents(placed(), 1, Streams(np.random.SeedSequence(0), 1))
 
+    def test_files_and_commands_can_say_that_there_is_no_budget(self):
+        assert FedLinUCBNetwork(epsilon="none") == FedLinUCBNetwork(epsilon=None)
+
     def test_it_needs_a_network(self):
         with pytest.raises(fb.ConfigError, match="give a network"):
             fb.simulate(FedLinUCBNetwork(), gap(4), 5)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from pydantic import Field
+from pydantic import BeforeValidator, Field
 
 from fedbandits.algorithms.private.pooled import Pooled, Threshold
 from fedbandits.channel.gaussian import Gaussian
@@ -14,16 +14,19 @@ from fedbandits.models.width import Width
 from fedbandits.privacy.prefix_sums import MechanismName
 
 _Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+_Budget = Annotated[_Positive | None, BeforeValidator(lambda given: None if given == "none" else given)]
+"""Files have no other way than the word to say that there is none."""
 
 
 @parameters
 class BudgetParameters:
     """A budget and how it is spent, in the terms of the noise stage (`channel.gaussian`), which says what they mean.
 
-    `epsilon` None is no budget at all: the twin that protects nothing, with the same schedule and without noise.
+    `epsilon` None, in files "none", is no budget at all: the twin that protects nothing, with the same schedule and
+    without noise.
     """
 
-    epsilon: _Positive | None = 1.0
+    epsilon: _Budget = 1.0
     delta: Annotated[float, Field(gt=0, lt=1)] = 1e-5
     mechanism: MechanismName | None = None
     """None: "toeplitz", or "tree" where the thesis' constants are asked for."""
