@@ -116,9 +116,11 @@ def budget_in(portrait: Mapping[str, Array]) -> Budget | None:
     """That of the agent that has spent most, among the arrays that a run has left; None if there is none."""
     if not {_WORDS, _NUMBERS, _USED} <= portrait.keys():
         return None
-    words, (epsilon, delta, allowed) = portrait[_WORDS].tolist(), portrait[_NUMBERS].tolist()
+    unit, adjacency, definition, mechanism = portrait[_WORDS].tolist()
+    epsilon, delta, allowed = portrait[_NUMBERS].tolist()
     spent, strictly, releases = max(portrait[_USED].tolist())
-    return Budget(*words, epsilon, delta, spent, strictly, int(releases), int(allowed))
+    meaning = (unit, adjacency, definition, mechanism)
+    return Budget(*meaning, epsilon, delta, spent, strictly, int(releases), int(allowed))
 
 
 def _number(epsilon: float) -> str:
