@@ -226,6 +226,20 @@ class TestTheEnd:
         observe(agents, np.ones(3) / 2, 1.0)
         assert agents.calling().all()
 
+    @pytest.mark.parametrize("adjacency", ["add-remove", "replace"])
+    @pytest.mark.parametrize(("epsilon", "delta"), [(1.0, 1e-5), (50.0, 0.99), (1000.0, 0.1)])
+    def test_printed_constants_spend_no_more_than_is_said(self, epsilon, delta, adjacency):
+        """Where the thesis' noise would be too little for its budget there is more."""
+        stage = Gaussian(
+            epsilon=epsilon, delta=delta, mechanism="tree", constants="thesis", adjacency=adjacency, every=1, uploads=8
+        )
+        agents = agents_of(stage, 1, 0, problem_of(horizon=8))
+        for _ in range(8):
+            observe(agents, np.ones(3) / 2, 1.0)
+            collect(agents)
+        assert agents.protection().releases.tolist() == [8]
+        assert 0 < agents.spent()[0] <= epsilon * (1 + 1e-9)
+
     def test_what_is_spent_grows_with_releases(self):
         stage = Gaussian(every=1, uploads=4, epsilon=2.0)
         agents = agents_of(stage, 1, 0, problem_of(horizon=8))

@@ -51,10 +51,11 @@ class Gaussian:
     the matrix and sigma L B on the vector, sigma following from the budget exactly (`privacy.gaussian`): all `uploads`
     together are one Gaussian mechanism.
 
-    When: an agent uploads after `uploads` of its own turns, from number `first` to the share `last` of the horizon and
-    geometrically between them, or after `every` so many; or, with ``when="algorithm"``, whenever the algorithm asks. A
-    trigger that depends on data tells them, whatever is said: it is refused there, unless `leaky`, and then `spent`
-    is infinite. After the last upload nothing is handed over any more, and agents go on with what they know.
+    When: an agent uploads after `uploads` of its own turns, from number `first`, or earlier where the horizon is short,
+    to the share `last` of the horizon and geometrically between them, or after `every` so many; or, with
+    ``when="algorithm"``, whenever the algorithm asks. A trigger that depends on data tells them, whatever is said: it
+    is refused there, unless `leaky`, and then `spent` is infinite. After the last upload nothing is handed over any
+    more, and agents go on with what they know. What a server did not take in is sent again as it is.
 
     `unit` is what is protected: one ``"observation"``; an ``"agent"``, all it ever contributes, each upload being cut
     down to the weight of `most` observations; or a ``"person"``, of whom `most` observations are used at each
@@ -224,11 +225,13 @@ class Gaussian:
     def noise(self, problem: Problem, fields: tuple[NoisyField, ...] | None = None) -> float:
         """sigma: the standard deviation of the z that the mechanism is made of, in units of one observation's bound."""
         pair = _handed_over(problem) if fields is None else fields
-        if self.constants == "thesis":
-            squared = longest(problem) ** 2
-            size = (squared + _size(problem) ** 2) / squared
-            return printed_deviation(self.epsilon, self.delta, self.turns(problem)[1]) * size
-        return float(self.sensitivities(problem, pair)[-1]) / budget(self, problem)[0]
+        needed = float(self.sensitivities(problem, pair)[-1]) / budget(self, problem)[0]
+        if self.constants == "exact":
+            return needed
+        squared = longest(problem) ** 2
+        size = (squared + _size(problem) ** 2) / squared
+        # as printed it is too little for epsilon of some hundreds, or delta near 1
+        return max(needed, printed_deviation(self.epsilon, self.delta, self.turns(problem)[1]) * size)
 
     def event(self, problem: Problem, releases: int | None = None) -> DpEvent:
         """The first so many `releases` of an agent, or all of them, as a `dp_accounting` event for any accountant: the
