@@ -26,12 +26,18 @@ from fedbandits.algorithms.generalized.fedglb_ucb import FedGLBNewton, FedGLBUCB
 from fedbandits.algorithms.generalized.fedglb_ucb_3 import FedGLBUCB3
 from fedbandits.algorithms.generalized.ons_glm import NOnsGLM
 from fedbandits.algorithms.generalized.ucb_glm import NUCBGLM, OneUCBGLM
+from fedbandits.algorithms.gp.fed_gp_ucb import FedGPUCB
+from fedbandits.algorithms.gp.gp_ucb import GPUCB
+from fedbandits.algorithms.gp.gp_ucb_features import GPUCBFeatures
+from fedbandits.algorithms.gp.ldp_gp_ucb import LDPGPUCB
+from fedbandits.algorithms.gp.private_gp_ucb import PrivateGPUCB
 from fedbandits.algorithms.linear.async_linucb import AsyncLinUCB
 from fedbandits.algorithms.linear.async_linucb_am import AsyncLinUCBAM
 from fedbandits.algorithms.linear.central_linucb import CentralLinUCB
 from fedbandits.algorithms.linear.dislinucb import DisLinUCB
 from fedbandits.algorithms.linear.fedlinucb_async import FedLinUCBAsync
 from fedbandits.algorithms.linear.independent import IndependentLinTS, IndependentLinUCB
+from fedbandits.algorithms.neural.neural_linear import NeuralLinear
 from fedbandits.algorithms.phased.rclb import RCLB
 from fedbandits.algorithms.private.fedlinucb_network import FedLinUCBNetwork
 from fedbandits.algorithms.private.fedlinucb_private import FedLinUCBPrivate
@@ -75,6 +81,12 @@ ALGORITHMS: Registry[Algorithm] = Registry(
         OneUCBGLM,
         NUCBGLM,
         NOnsGLM,
+        FedGPUCB,
+        PrivateGPUCB,
+        LDPGPUCB,
+        GPUCB,
+        GPUCBFeatures,
+        NeuralLinear,
         UCB1,
         RobustUCB,
         ThompsonBeta,
@@ -102,7 +114,9 @@ __all__ = [
     "CHARM",
     "CLUB",
     "FCLUBDC",
+    "GPUCB",
     "KLUCB",
+    "LDPGPUCB",
     "NUCBGLM",
     "RCLB",
     "RCLLF",
@@ -121,11 +135,13 @@ __all__ = [
     "FedGLBUCB1",
     "FedGLBUCB2",
     "FedGLBUCB3",
+    "FedGPUCB",
     "FedLinUCBAsync",
     "FedLinUCBNetwork",
     "FedLinUCBPrivate",
     "FedUCB1",
     "FedUCB1Best",
+    "GPUCBFeatures",
     "HetoFedBandit",
     "HetoFedBanditAsync",
     "HetoFedBanditDR",
@@ -136,9 +152,11 @@ __all__ = [
     "LDPLinUCB",
     "MPUCBDelayed",
     "NOnsGLM",
+    "NeuralLinear",
     "OneUCBGLM",
     "OracleClusters",
     "PrivateFedUCB",
+    "PrivateGPUCB",
     "PrivateLinUCB",
     "Random",
     "RobustCentUCB",

@@ -123,10 +123,7 @@ class Separable(Benchmark):
 
     def extremes(self) -> tuple[float, float]:
         """See `Benchmark`; no value is below the first: by as much as f can fall between points of the grid."""
-        grid = np.linspace(-_HALF, _HALF, _GRID)
-        lowest = self.parts(np.repeat(grid[:, None], self.dim, axis=1)).min(axis=0)
-        slack = self.steepest() / (2 * (_GRID - 1))
-        return float(lowest.sum()) - slack, float(self.values(self.best())) + 1e-9
+        return _lowest(self) - self.steepest() / (2 * (_GRID - 1)), float(self.values(self.best())) + 1e-9
 
     @abstractmethod
     def parts(self, points: FloatArray) -> FloatArray:
@@ -210,11 +207,22 @@ class BoxArms:
         return lanes, self._function.values(lanes.swapaxes(-1, -2))
 
 
+def _tabled(function: Separable) -> tuple[FloatArray, FloatArray]:
+    """The grid (m,), and g_j at its points (m, d)."""
+    grid = np.linspace(-_HALF, _HALF, _GRID)
+    return grid, function.parts(np.repeat(grid[:, None], function.dim, axis=1))
+
+
+@lru_cache(maxsize=32)
+def _lowest(function: Separable) -> float:
+    """The sum of the smallest values of each g_j on the grid."""
+    return float(_tabled(function)[1].min(axis=0).sum())
+
+
 @lru_cache(maxsize=32)
 def _peaks(function: Separable) -> FloatArray:
     """(d,) where each g_j is largest."""
-    grid = np.linspace(-_HALF, _HALF, _GRID)
-    parts = function.parts(np.repeat(grid[:, None], function.dim, axis=1))
+    grid, parts = _tabled(function)
     at = np.clip(parts.argmax(axis=0), 1, _GRID - 2)
     columns = np.arange(function.dim)
     before, here, after = (parts[at + step, columns] for step in (-1, 0, 1))

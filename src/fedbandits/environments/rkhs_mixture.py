@@ -24,7 +24,7 @@ _PROBES = 4096
 """Points at which a function is tried."""
 _LEAST = 0.01
 """The share of the ball that has to be good enough for the best arm, and poor enough for the others."""
-_TRIES = 20_000
+_TRIES = 5_000
 """Functions that are drawn before the search is given up; one in 120 will do, with the thesis' parameters."""
 
 _Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]

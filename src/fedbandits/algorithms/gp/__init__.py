@@ -1,0 +1,1 @@
+"""Mean rewards that are smooth: Gaussian processes, exactly and by features, alone, federated and private."""

@@ -1,0 +1,125 @@
+"""GP-UCB: every agent alone, on an exact Gaussian process."""
+
+from __future__ import annotations
+
+from typing import Annotated, ClassVar, Literal
+
+import numpy as np
+from pydantic import Field
+
+from fedbandits.algorithms.gp.parameters import Lengthscale, smoothness
+from fedbandits.contract.arrays import FloatArray, IntArray, check_arms, check_feedback, check_finite, first_highest
+from fedbandits.contract.catalogue import About
+from fedbandits.contract.errors import ConfigError
+from fedbandits.contract.facts import Noise
+from fedbandits.contract.parameters import parameters
+from fedbandits.contract.population import Choices, Population
+from fedbandits.contract.problem import Problem
+from fedbandits.contract.streams import Streams
+from fedbandits.models.kernels import kernel_of
+from fedbandits.models.optimistic import WidthRule
+from fedbandits.models.processes import Processes
+from fedbandits.models.width import widths
+
+
+@parameters
+class GPUCB:
+    """GP-UCB by every agent alone: argmax mu(x) + width sigma(x) / sqrt(lambda), mu and sigma those of the posterior
+    (`models.processes`) of its own observations under the kernel that the problem tells, and lambda = `ridge`.
+
+    `width` is a number, or ``"theory"``: R sqrt(2 log(1/delta) + log det(I + K/lambda)) + sqrt(lambda) B, as for ridge
+    regression, which this is in the kernel's space; sigma / sqrt(lambda) is there the norm of an arm in V^-1.
+
+    Every observation is kept. An agent that has made t of them needs 4 t^2 bytes and, to choose among K arms, K t^2/2
+    products. `capacity` is how many there may be; a longer horizon is refused. Where it is too much, `gp-ucb-features`
+    costs the same at every turn.
+
+    Guarantee: with the theory width, |f(x) - mu(x)| <= width sigma(x) / sqrt(lambda) for all x and all turns at once,
+    with probability 1 - delta, for f of norm at most B (Abbasi-Yadkori 2012, corollary 3.15), hence regret
+    O(sqrt(T gamma_T) (B + sqrt(gamma_T + log(1/delta)))) for each agent, gamma_T being the kernel's information gain.
+    """
+
+    ridge: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 1.0
+    width: Annotated[float, Field(ge=0, allow_inf_nan=False)] | Literal["theory"] = "theory"
+    delta: Annotated[float, Field(gt=0, lt=1)] = 0.1
+    lengthscale: Lengthscale = None
+    capacity: Annotated[int, Field(ge=1)] = 4096
+
+    about: ClassVar[About] = About(
+        name="gp-ucb",
+        family="gp",
+        topology="alone",
+        talks="never",
+        says=(),
+        calls="never",
+        guarantee="regret O(sqrt(T gamma_T) (B + sqrt(gamma_T))) per agent, gamma_T the information gain, theory width",
+        source="Srinivas, Krause, Kakade & Seeger, ICML 2010; width of Abbasi-Yadkori (2012)",
+        environment="rkhs-mixture",
+    )
+
+    def agents(self, problem: Problem, n: int, rng: Streams) -> ProcessAgents:
+        """n agents that never call."""
+        if problem.horizon > self.capacity:
+            needed = 4 * problem.horizon**2 / 1e9
+            raise ConfigError(
+                f"gp-ucb: capacity={self.capacity} observations are fewer than an agent may make in "
+                f"{problem.horizon} turns; raise capacity ({needed:.2g} GB for an agent that is there in all), "
+                "or use gp-ucb-features, whose memory does not grow"
+            )
+        known = smoothness(problem, self.lengthscale, self.about)
+        models = Processes(n, kernel_of(known, problem.dim), self.ridge, self.capacity)
+        noise = problem.get(Noise, Noise()).sigma
+
+        def rule(logdet: FloatArray, count: FloatArray) -> FloatArray:
+            return widths(
+                self.width,
+                noise=noise,
+                bound=known.bound,
+                ridge=self.ridge,
+                delta=self.delta,
+                dim=0,  # what is given is log det(I + K/lambda) already
+                logdet=logdet,
+                count=count,
+            )
+
+        return ProcessAgents(models, rule)
+
+    def server(self, problem: Problem, n: int, rng: Streams) -> None:
+        """Nobody to talk to."""
+
+
+class ProcessAgents(Population):
+    """Agents that act optimistically on exact processes."""
+
+    keeps: ClassVar[tuple[str, ...]] = ("models",)
+
+    def __init__(self, models: Processes, width: WidthRule) -> None:
+        super().__init__(len(models))
+        self.models = models
+        self._rule = width
+
+    def choose(self, who: IntArray, arms: FloatArray) -> IntArray:
+        """The optimistic arm of each agent in `who`."""
+        return first_highest(who, self.scores(who, arms))
+
+    def scores(self, who: IntArray, arms: FloatArray) -> FloatArray:
+        """mu + width sigma / sqrt(lambda) of every arm; see `Population`."""
+        check_arms(who, arms, self._n, self.models.kernel.dim)
+        check_finite("arms", who, arms)  # what is infinitely far away would have a score
+        mean, deviation = self.models.posterior(who, arms)
+        width = self.width(who) / np.sqrt(self.models.ridge)
+        return np.asarray(mean + width[:, None] * deviation)
+
+    def choose_and_tell(self, who: IntArray, arms: FloatArray) -> Choices:
+        """See `Population`; indices are computed once."""
+        scores = self.scores(who, arms)
+        return Choices(first_highest(who, scores), scores, None)
+
+    def learn(self, who: IntArray, arms: FloatArray, picks: IntArray, rewards: FloatArray) -> None:
+        """One observation per agent in `who`."""
+        check_feedback(who, arms, picks, rewards, self._n, self.models.kernel.dim)
+        self.models.learn(who, arms[np.arange(len(who)), picks], rewards)
+
+    def width(self, who: IntArray) -> FloatArray:
+        """(w,) how far f may be off, in units of sigma / sqrt(lambda)."""
+        return self._rule(self.models.logdet[who], self.models.count[who].astype(np.float64))
