@@ -173,6 +173,24 @@ def test_what_was_declined_is_said_again_and_nothing_else(tmp_path):
         assert not upload(agent, "d", verdicts=[Verdict("c", 0, accepted=True)])["gram"].any()
 
 
+def test_questions_beyond_the_budget_are_not_answered(tmp_path):
+    """Gradients over all data, at points of the server's choice: so many, and none where one observation would weigh
+    more than noise is made for.
+    """
+    algorithm = Through(fb.algorithms.FedGLBUCB(), (Gaussian(every=10, queries=9),))
+    link = fb.environments.Logistic(clients=1, dim=DIM, arms=4).world(10, np.random.SeedSequence(0)).problem.facts
+    with opened(tmp_path / "agent.db", algorithm, facts=link, snapshot_every=11) as agent:
+        play(agent, 10)
+        far = agent.answer(letter(agent, "gradient", theta=[9.0, 0.0, 0.0]), "far", 0)
+        replies = [agent.answer(letter(agent, "gradient", theta=np.zeros(DIM)), f"c{k}", 0) for k in range(30)]
+        budget = agent.status().budget
+    assert far is None
+    assert [reply is not None for reply in replies] == [True] * 9 + [False] * 21
+    assert len({*replies[:9]}) == 9, "each with noise of its own, which was counted"
+    assert (budget.releases, budget.allowed) == (9, 15)
+    assert 0 < budget.spent < budget.epsilon
+
+
 @pytest.mark.parametrize("size", [1.0, 1e6, 1e300])
 def test_forged_pools_get_nothing_out_of_an_agent(size, tmp_path):
     rng = np.random.default_rng(2)

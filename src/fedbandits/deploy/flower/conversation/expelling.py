@@ -87,7 +87,7 @@ class StandIns:
             reply = newcomer.answer(wire.gathered(kind, _ALONE, [arrays], "down"))
         if reply is None:
             return Answer(ours=True)
-        if algorithm.about.private and reply.kind in self._hand_overs:
+        if algorithm.about.private:
             reply = self._silenced(reply)
         if self._retracts and reply.kind in self._hand_overs:
             reply = self._minus(reply, self._contributions.of(who))
