@@ -18,9 +18,9 @@ FEW = 0.1
 """The error of features under noise, by default: there every feature has noise of its own, and few are better than
 many."""
 SCALE = 0.03
-"""The share of the radius that agents act on, by default."""
+"""The share of the radius that agents act on by default, alone."""
 UPLOADS = 16
-"""How often agents upload, by default."""
+"""How often agents release by default, alone."""
 
 
 @parameters
@@ -29,7 +29,6 @@ class FeatureActing(ActingParameters):
     `lengthscale` takes the place of what the problem tells of the kernel.
     """
 
-    scale: Annotated[float, Field(ge=0, allow_inf_nan=False)] = SCALE
     error: Annotated[float, Field(gt=0, lt=1)] = FEW
     lengthscale: Lengthscale = None
 
@@ -50,9 +49,9 @@ class FeatureActing(ActingParameters):
 
 
 @parameters
-class FeatureBudget(BudgetParameters):
-    """A budget that is spent on more releases than linear models need, and until the end: `uploads` None are 16,
-    geometrically up to the share `last` of the horizon. A smooth function is found out bit by bit.
+class LoneBudget(BudgetParameters):
+    """A budget that is spent on more releases than in a federation, and until the end: `uploads` None are 16,
+    geometrically up to the share `last` of the horizon. Whoever learns alone has few observations early on.
     """
 
     last: Annotated[float, Field(gt=0, le=1)] = 1.0
@@ -64,6 +63,13 @@ class FeatureBudget(BudgetParameters):
         return super().noise(**(default | changes))
 
 
-def noisy(acting: FeatureActing, budget: FeatureBudget) -> Through:
+@parameters
+class LoneActing(FeatureActing):
+    """How agents act on noisy sums of their own: on a larger share of the radius than in a federation."""
+
+    scale: Annotated[float, Field(ge=0, allow_inf_nan=False)] = SCALE
+
+
+def noisy(acting: FeatureActing, budget: BudgetParameters) -> Through:
     """The star with noise that keeps the budget."""
     return Through(acting.inner(), (budget.noise(),))

@@ -6,8 +6,9 @@ from typing import ClassVar, Literal
 
 from pydantic import model_validator
 
-from fedbandits.algorithms.gp.acting import FeatureActing, FeatureBudget, noisy
+from fedbandits.algorithms.gp.acting import FeatureActing, noisy
 from fedbandits.algorithms.gp.printed import Constants, budgeted
+from fedbandits.algorithms.private.parameters import BudgetParameters
 from fedbandits.channel.composition import Composition, entry
 from fedbandits.channel.scheduled import Scheduled
 from fedbandits.channel.through import Through
@@ -17,7 +18,7 @@ from fedbandits.contract.parameters import parameters
 
 
 @parameters
-class FedGPUCB(FeatureActing, Composition, FeatureBudget):
+class FedGPUCB(FeatureActing, Composition, BudgetParameters):
     """GP-UCB of a federation with one smooth function in common, private in every observation.
 
     Each agent hands over noisy sums of phi phi^T and y phi over p quadrature features; the server adds them up and
@@ -40,7 +41,7 @@ class FedGPUCB(FeatureActing, Composition, FeatureBudget):
     constants: Constants = "exact"
 
     about: ClassVar[About] = entry(
-        noisy(FeatureActing(), FeatureBudget()),
+        noisy(FeatureActing(), BudgetParameters()),
         name="fed-gp-ucb",
         talks="everybody, after a few turns that are fixed beforehand",
         source="announced in Dubey (2022), thesis, section 7.1; chapters 6 and 7 together",

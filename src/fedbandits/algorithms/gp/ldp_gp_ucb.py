@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, ClassVar
 
-from pydantic import Field, model_validator
+from pydantic import BeforeValidator, Field, model_validator
 
 from fedbandits.algorithms.gp.acting import FeatureActing
 from fedbandits.algorithms.gp.pooled import PooledFeatures
@@ -43,14 +43,14 @@ class LDPGPUCB(FeatureActing, Composition):
     whatever the server does with it. Noise adds up: its standard deviation grows with the square root of all turns of
     everybody, as fast as sums of independent things do. An agent here may be one user or a device with several.
 
-    ``constants="thesis"``: the printed noise and regulariser (`algorithms.gp.printed`). ``epsilon=None``: the same
-    without noise, everybody's observations in one process.
+    ``constants="thesis"``: the printed noise and regulariser (`algorithms.gp.printed`). ``epsilon=None``, in
+    files "none": the same without noise, everybody's observations in one process.
 
     Guarantee: local privacy as above. Of regret, none is proved for the default; corollary 7.3, O(T^(3/4)
     sqrt(gamma_T / epsilon)) up to logarithms for one user a turn, is about printed constants and the whole width.
     """
 
-    epsilon: _Positive | None = 1.0
+    epsilon: Annotated[_Positive | None, BeforeValidator(lambda given: None if given == "none" else given)] = 1.0
     delta: Annotated[float, Field(gt=0, lt=1)] = 1e-5
     adjacency: Adjacency = "add-remove"
     rewards: _Positive | None = None

@@ -6,7 +6,7 @@ from typing import ClassVar
 
 from pydantic import model_validator
 
-from fedbandits.algorithms.gp.acting import FeatureActing, FeatureBudget, noisy
+from fedbandits.algorithms.gp.acting import LoneActing, LoneBudget, noisy
 from fedbandits.algorithms.gp.printed import Constants, budgeted
 from fedbandits.channel.composition import SelfServed, entry
 from fedbandits.channel.through import Through
@@ -16,7 +16,7 @@ from fedbandits.contract.parameters import parameters
 
 
 @parameters
-class PrivateGPUCB(FeatureActing, SelfServed, FeatureBudget):
+class PrivateGPUCB(LoneActing, SelfServed, LoneBudget):
     """GP-UCB alone with joint privacy (Dubey 2022, thesis, algorithms 12 and 13): choices rest on noisy sums of own
     features.
 
@@ -36,7 +36,7 @@ class PrivateGPUCB(FeatureActing, SelfServed, FeatureBudget):
     constants: Constants = "exact"
 
     about: ClassVar[About] = entry(
-        noisy(FeatureActing(), FeatureBudget()),
+        noisy(LoneActing(), LoneBudget()),
         name="private-gp-ucb",
         topology="alone",
         talks="never",
