@@ -56,7 +56,7 @@ def gaussian_epsilon(mu: float, delta: float) -> float:
     """The smallest epsilon at which a Gaussian mechanism with `mu` is (epsilon, `delta`)-differentially private.
 
     >>> round(gaussian_epsilon(1.0, 1e-5), 4)
-    4.3777
+    4.3772
     """
     if not 0 < delta < 1:
         raise ValueError(f"delta must lie in (0, 1): Gaussian noise has no pure guarantee (got {delta})")

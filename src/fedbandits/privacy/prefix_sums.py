@@ -36,8 +36,8 @@ class PrefixSums:
     - ``"fresh"``: noise of its own for every upload, C = I: local privacy, where nobody is trusted with sums, and the
       only one whose noise for an upload does not depend on how many there are.
 
-    >>> PrefixSums("tree", 8).sensitivity ** 2  # an observation is in at most 4 nodes
-    4.000000000000001
+    >>> round(PrefixSums("tree", 8).sensitivity ** 2, 12)  # an observation is in at most 4 nodes
+    4.0
     """
 
     mechanism: MechanismName
