@@ -332,6 +332,11 @@ class TestWhatAgentsActOn:
 class TestOrders:
     """What stands where among stages: rounding and judging follow noise, and nothing comes between it and clipping."""
 
+    @pytest.mark.parametrize("stages", [["gaussian", "quantise"], ["robust", "gaussian"]], ids=str)
+    @pytest.mark.parametrize("promise", ["two worlds", "resumable"])
+    def test_what_makes_sense_keeps_the_promises(self, stages, promise):
+        Check(promise, subject_of(through(DIS, stages_of(stages)), BOUNDED, horizon=20, seed=3))()
+
     def test_rounded_releases_are_as_private(self):
         """What is rounded was released before: the same is spent."""
         run = fb.simulate(
