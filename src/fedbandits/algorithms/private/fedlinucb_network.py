@@ -96,8 +96,8 @@ class FedLinUCBNetwork(BudgetParameters, ActingParameters):
 
     Whoever is due asks its clique for a synchronisation of the phase (`SYNC`). Everybody who has heard of it releases
     and tells its sums (`STATISTICS`) after its next use of the phase; gamma rounds lie between two uses, so that by the
-    next but one all members have the same sums, to the last bit. With one phase on a complete graph this is
-    `fedlinucb-private`, two turns late.
+    next but one all members have the same sums, to the last bit. On a complete graph, where one hop is enough, this is
+    `fedlinucb-private` with every synchronisation a turn late.
 
     When: `trigger` "schedule" is the one of the noise stage, counted in uses of a phase: `uploads` of them, from number
     `first` to the share `last` of all and geometrically between, or after `every` so many. "logdet" is the thesis':

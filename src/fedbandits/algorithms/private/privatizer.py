@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import ClassVar
 
 import numpy as np
 
@@ -27,14 +27,11 @@ class Sums(Stateful):
     as they were. Rows of one agent follow each other, `phases` for each.
     """
 
+    keeps: ClassVar[tuple[str, ...]] = ("fresh", "released")
+
     def __init__(self, rows: int, dim: int, phases: int) -> None:
         self.fresh, self.released = Statistics(rows, dim), Statistics(rows, dim)
         self._phases = phases
-
-    @property
-    def keeps(self) -> tuple[str, ...]:  # type: ignore[override]
-        """Both."""
-        return ("fresh", "released")
 
     def observed(self, arms: FloatArray, picks: IntArray, rewards: FloatArray) -> Observed:
         """What is learned in place of an observation."""
@@ -63,6 +60,8 @@ class Privatizer(Sums):
     what one phase needs. `leaks`: whether the moments of releases depend on data.
     """
 
+    keeps: ClassVar[tuple[str, ...]] = (*Sums.keeps, "steps")
+
     def __init__(
         self, stage: Gaussian, told: Utterance, problem: Problem, rows: int, phases: int, *, leaks: bool
     ) -> None:
@@ -78,11 +77,6 @@ class Privatizer(Sums):
         self._mus = np.concatenate([[0.0], mus])
         """(m+1,) what k releases of one row amount to, as a Gaussian mechanism."""
         self.steps = NoiseSteps(sums, rows, self._size)
-
-    @property
-    def keeps(self) -> tuple[str, ...]:  # type: ignore[override]
-        """The sums, and the noise that was drawn."""
-        return (*super().keeps, "steps")
 
     def observed(self, arms: FloatArray, picks: IntArray, rewards: FloatArray) -> Observed:
         """The observation, cut down to the bounds that noise is made for."""
@@ -130,7 +124,7 @@ class Privatizer(Sums):
         """(w,) the share of what is new that is released: all of it, unless agents are protected as a whole."""
         if self._stage.unit != "agent":
             return np.ones(len(rows))
-        fresh: dict[str, Any] = {"gram": self.fresh.gram[rows], "moment": self.fresh.moment[rows]}
+        fresh = self.fresh.rows(rows, counted=False)
         squares = np.sum([field.weight(fresh[field.name]) for field in self._fields], axis=0)
         return np.asarray(np.minimum(1.0, self._stage.heaviest(self._fields) / np.sqrt(np.maximum(squares, 1e-300))))
 
