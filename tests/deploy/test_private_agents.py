@@ -8,7 +8,6 @@ import os
 import random
 import signal
 import sqlite3
-from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import IO
@@ -18,6 +17,7 @@ import pytest
 
 pytest.importorskip("cryptography", reason="needs the extra 'deploy'")
 
+from forks import forked
 from private_agents import ALONE, DIM, FACTS, HORIZON, held, letter, noisy, opened, play, upload
 
 import fedbandits as fb
@@ -280,21 +280,6 @@ def live(path: Path, life: int, statements: int, out: IO[str]) -> None:
         conversation = f"{life}-{number}"
         reply = agent.answer(letter(agent), conversation, 0, verdicts=[])
         print(conversation, reply.hex(), file=out, flush=True)
-
-
-def forked(work: Callable[[IO[str]], None]) -> tuple[int, IO[str]]:
-    """A process that does some work, and what it writes."""
-    reading, writing = os.pipe()
-    pid = os.fork()
-    if pid == 0:
-        try:
-            os.close(reading)
-            with os.fdopen(writing, "w") as out:
-                work(out)
-        finally:
-            os._exit(1)
-    os.close(writing)
-    return pid, os.fdopen(reading)
 
 
 # settings that change

@@ -17,9 +17,10 @@ from fedbandits.contract.messages import Message
 from fedbandits.contract.population import Population
 from fedbandits.contract.wire import Wire
 from fedbandits.deploy.embedded import replica
+from fedbandits.deploy.flower.conversation.expelling import StandIns
 from fedbandits.deploy.flower.operating import membership
 from fedbandits.deploy.flower.operating.influence import influences
-from fedbandits.deploy.flower.post import Answer
+from fedbandits.deploy.flower.post import Answer, Letter
 from fedbandits.deploy.flower.trust.inspection import Inspector, RejectedError
 from fedbandits.deploy.flower.trust.past import Past
 from fedbandits.deploy.settings import Settings
@@ -246,6 +247,10 @@ def test_an_expelled_agent_is_taken_out_where_gradients_are_asked_for(tmp_path):
     for step in range(8, HORIZON):
         deployed.live(step)
         deployed.coordinator.step()
+    stand_in = StandIns(deployed.post, deployed.settings, deployed.book.expelled, deployed.book.contributions)
+    asked = deployed.settings.wire.encode(Message("gradient", ALONE, {"theta": np.zeros((1, 3))}), 0, "down")
+    answer = stand_in.ask({0: Letter("c", 0, asked)}, 0.0)[0]
+    assert not any(array.any() for array in Wire.decode(answer.content)[1].values())
     assert any(array.any() for array in before.values())
     assert all(np.abs(array).max() < 1e-9 for array in deployed.book.contributions.of(0).sums.values())
     assert deployed.book.rejections() == []

@@ -23,8 +23,8 @@ HORIZON = 8
 
 @pytest.mark.parametrize("own", ["released", "fused"])
 def test_what_was_released_is_in_the_pool_once_whoever_was_killed(own, tmp_path):
-    """A node is killed in the middle of a conversation, and the server in that of another. Nobody makes more releases than
-    the schedule says, and the pool is the sum of what was released, each of them once.
+    """A node is killed in the middle of a conversation, and the server in that of another. Nobody makes more releases
+    than the schedule says, and the pool is the sum of what was released, each of them once.
     """
     algorithm = Through(fb.algorithms.DisLinUCB(), (Gaussian(epsilon=2.0, every=2, own=own),))
     world = ENV.world(HORIZON, seeds_of(0).world)

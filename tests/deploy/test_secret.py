@@ -11,7 +11,6 @@ import shutil
 import signal
 import sqlite3
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import IO, Any
 
@@ -20,6 +19,7 @@ import pytest
 
 pytest.importorskip("cryptography", reason="needs the extra 'deploy'")
 
+from forks import forked
 from scipy import stats
 from toy_algorithms import NoisySums, Undeclared, Unkept
 
@@ -194,22 +194,6 @@ def live(path: Path, every: int, out: IO[str]) -> None:
     while True:
         play(agent, 1)
         print(told_by(agent), end="", file=out, flush=True)
-
-
-def forked(work: Callable[[IO[str]], None]) -> tuple[int, IO[str]]:
-    """A process that does some work, and what it writes."""
-    reading, writing = os.pipe()
-    pid = os.fork()
-    if pid == 0:
-        try:
-            os.close(reading)
-            with os.fdopen(writing, "w") as out:
-                work(out)
-            os._exit(0)
-        finally:
-            os._exit(1)
-    os.close(writing)
-    return pid, os.fdopen(reading)
 
 
 def test_a_restored_backup_draws_other_noise(tmp_path):

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from fedbandits.deploy.embedded.agent import Agent
     from fedbandits.deploy.embedded.decision import Decision
     from fedbandits.deploy.embedded.logged import Logged
-    from fedbandits.deploy.embedded.status import Status
+    from fedbandits.deploy.embedded.status import Budget, Status
     from fedbandits.deploy.errors import (
         AgentError,
         CannotForgetError,
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 __all__ = [
     "Agent",
     "AgentError",
+    "Budget",
     "CannotForgetError",
     "ClosedError",
     "ConflictError",
@@ -57,6 +58,7 @@ __all__ = [
 
 _HOMES = {
     "Agent": "embedded.agent",
+    "Budget": "embedded.status",
     "Decision": "embedded.decision",
     "Logged": "embedded.logged",
     "Status": "embedded.status",

@@ -12,6 +12,8 @@ from fedbandits.contract.budget import Budget, finite
 from fedbandits.deploy.embedded.lives import COPIES, over_all_lives
 from fedbandits.deploy.embedded.replica import Replica
 
+__all__ = ["CLOCK_MILLISECONDS", "Budget", "Status", "status_of", "synchronised_at"]
+
 CLOCK_MILLISECONDS = "clock_offset_milliseconds"
 """The name, among an agent's counters, of how far its clock is ahead."""
 
