@@ -8,7 +8,7 @@ from scipy.special import expit
 
 import fedbandits as fb
 from fedbandits.algorithms import ALGORITHMS
-from fedbandits.models.minimisers import accelerated, newton
+from fedbandits.models.minimisers import accelerated, averaged, newton, within
 from fedbandits.simulation.loop import Simulation
 from fedbandits.testing.recording import recorded
 
@@ -182,3 +182,58 @@ def test_longer_arms_get_shorter_steps(momentum):
     assert int(run.server.uncertified) == 0
     updates = run.trace().syncs[-1]
     assert run.trace().messages[-1] == 2 * 5 * (int(run.server.rounds) + updates)
+
+
+# --- answers with noise
+
+
+class Quadratic:
+    """F(theta) = (theta - best)^T H (theta - best) / 2, told with noise of standard deviation `noise` each time."""
+
+    def __init__(self, noise, seed=0):
+        rng = np.random.default_rng(seed)
+        root = rng.standard_normal((D, D))
+        self.hessian = root @ root.T + np.eye(D)
+        self.best = 0.2 * rng.standard_normal(D)
+        self.told = Told(lambda theta: self.hessian @ (theta - self.best) + noise * rng.standard_normal(D))
+        self.bent = Told(lambda theta: (0.0, self.told._at(theta), self.hessian))
+
+
+class TestNoisyAnswers:
+    @pytest.mark.parametrize("rounds", [1, 2, 5])
+    def test_exactly_so_many_rounds_and_no_certificate(self, rounds):
+        one = Quadratic(0.0)
+        found = finished(averaged(one.told, np.zeros(D), scale=one.hessian, rounds=rounds, radius=9.0))
+        assert (found.rounds, len(one.told.asked), found.certified) == (rounds, rounds, False)
+        np.testing.assert_allclose(found.theta, one.best, atol=1e-12)
+
+    def test_rounds_average_their_noise(self):
+        """The covariance is that of one answer over the number of rounds, whichever way the scale is known."""
+        one, rounds, runs = Quadratic(0.3, seed=1), 4, 3000
+        inverse = np.linalg.inv(one.hessian)
+        expected = 0.3**2 / rounds * np.trace(inverse @ inverse)
+        for asked, scale in ((one.told, one.hessian), (one.bent, lambda hessian: hessian)):
+            ends = [
+                finished(averaged(asked, np.zeros(D), scale=scale, rounds=rounds, radius=99.0)).theta
+                for _ in range(runs)
+            ]
+            assert np.mean(np.sum((np.array(ends) - one.best) ** 2, axis=1)) == pytest.approx(expected, rel=0.1)
+
+    def test_few_rounds_do_where_the_scale_is_an_upper_bound(self):
+        """Slopes of clicks within [0.1966, 0.25]: what is left shrinks by 1 - c/k at least in the first round."""
+        f = Logistic(2000)
+        gram = f.x.T @ f.x
+        best = finished(newton(f.curvatures, np.zeros(D), tolerance=1e-12, cap=50)).theta
+        scale = (0.25 * gram + RIDGE * np.eye(D)) / f.m
+        norm = lambda e: np.sqrt(e @ scale @ e)  # noqa: E731
+        first = finished(averaged(f.gradients, np.zeros(D), scale=scale, rounds=1, radius=9.0)).theta
+        assert norm(first - best) <= (1 - 0.1966 / 0.25) * norm(best)
+
+    @pytest.mark.parametrize("length", [0.5, 1.0, 1.0 + 1e-15, 3.0, 1e9])
+    def test_points_stay_within_bounds(self, length):
+        """Whatever the rounding: beyond them nobody answers."""
+        for seed in range(20):
+            point = np.random.default_rng(seed).standard_normal(D)
+            kept = within(point / np.linalg.norm(point) * length, 1.0)
+            assert np.sqrt(np.einsum("d,d->", kept, kept)) <= 1.0
+            assert np.linalg.norm(kept) == pytest.approx(min(length, 1.0), rel=1e-11)

@@ -94,7 +94,7 @@ class Gaussian:
     every: Annotated[int, Field(ge=1)] | None = None
     most: Annotated[int, Field(ge=1)] = 10
     queries: Annotated[int, Field(ge=1)] | None = None
-    share: Annotated[float, Field(gt=0, lt=1)] = 0.5
+    share: Annotated[float, Field(gt=0, lt=1)] = 0.9
     arms: _Positive | None = None
     rewards: _Positive | None = None
     constants: Literal["exact", "thesis"] = "exact"

@@ -7,7 +7,7 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
-from fedbandits.contract.facts import Fact, Link, Noise, Norms, Questions
+from fedbandits.contract.facts import Answers, Fact, Link, Noise, Norms, Questions
 from fedbandits.contract.parameters import parameters
 from fedbandits.contract.problem import Problem
 from fedbandits.linalg.links import LinkName, MeanFunction
@@ -52,6 +52,7 @@ class GLMParameters:
             d=problem.dim,
             N=problem.agents,
             reach=norms.arms,
+            answered=problem.get(Answers) is not None,
         )
 
 
@@ -70,3 +71,5 @@ class Constants:
     N: int
     reach: float
     """Bound on the norm of arms."""
+    answered: bool = False
+    """Whether global updates rest on answers with noise; see `noisy_answers`."""

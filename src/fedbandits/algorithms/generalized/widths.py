@@ -12,12 +12,14 @@ def offline(s: Constants, m: FloatArray) -> FloatArray:
     """W of lemma 9: how far the global minimiser from m observations, certified to 1/m^2, may be off. Shapes (w,).
 
     sqrt(2k/(lambda c) + 2/(mc)) + (R/c) sqrt(d log(1 + mc/(d lambda)) + 2 log(1/delta)) + sqrt(lambda/c) S
+
+    and what noise in answers adds (`by_noise`).
     """
     some = np.maximum(m, 1)
     inexact = np.sqrt(2 * s.k / (s.ridge * s.c) + 2 / (some * s.c))
     noise = s.R / s.c * np.sqrt(s.d * np.log1p(some * s.c / (s.d * s.ridge)) + 2 * np.log(1 / s.delta))
     prior = np.sqrt(s.ridge / s.c) * s.S
-    return np.asarray(np.where(m > 0, inexact + noise + prior, prior))
+    return np.asarray(np.where(m > 0, inexact + noise + prior + by_noise(s), prior))
 
 
 def global_part(s: Constants, m: FloatArray, logdet: FloatArray, norm: FloatArray) -> FloatArray:
@@ -26,7 +28,20 @@ def global_part(s: Constants, m: FloatArray, logdet: FloatArray, norm: FloatArra
     b1 = 1 / np.maximum(m, 1) + s.ridge / 2 * s.S**2
     beta = 8 * s.R**2 / s.c**2 * l1 + b1
     beta = beta + 4 * s.R / s.c * np.sqrt(2 * l1) * (norm + s.S + np.sqrt(b1))
+    beta = (np.sqrt(beta) + by_noise(s)) ** 2 if s.answered else beta
     return np.asarray(np.where(m > 0, beta, 0.0))
+
+
+def by_noise(s: Constants) -> float:
+    """(R/c) (sqrt(d) + sqrt(2 log(1/delta))): how much further the estimate may be off, in the norm of the gram matrix
+    as it is read, where answers carry noise; 0 where they do not.
+
+    With noise xi on the sum of gradients the estimate moves by H^-1 xi, H >= c G. Gram matrices are read as
+    K = G (G + q I)^-1 G, R^2 q being at least the variance of an entry of xi (`models.noisy_sums`), so that
+    ||H^-1 xi||_K <= ||xi||/(c sqrt(q)), which is what a Gaussian vector keeps to. That leaves out what a fixed number
+    of rounds has not found, which nobody can certify: with noise, confidence sets are not proved to hold.
+    """
+    return s.R / s.c * (float(np.sqrt(s.d)) + float(np.sqrt(2 * np.log(1 / s.delta)))) if s.answered else 0.0
 
 
 def local_part(s: Constants, b2: FloatArray) -> FloatArray:
@@ -42,5 +57,5 @@ def online(s: Constants, b: FloatArray) -> FloatArray:
 
 
 def ucb_glm(s: Constants, horizon: int) -> float:
-    """alpha of UCB-GLM (Li, Lu & Zhou 2017): (R/c) sqrt((d/2) log(1 + 2T/d) + log(1/delta))."""
-    return float(s.R / s.c * np.sqrt(s.d / 2 * np.log1p(2 * horizon / s.d) + np.log(1 / s.delta)))
+    """alpha of UCB-GLM (Li, Lu & Zhou 2017): (R/c) sqrt((d/2) log(1 + 2T/d) + log(1/delta)); see `by_noise`."""
+    return float(s.R / s.c * np.sqrt(s.d / 2 * np.log1p(2 * horizon / s.d) + np.log(1 / s.delta))) + by_noise(s)
