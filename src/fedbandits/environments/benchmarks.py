@@ -100,7 +100,7 @@ class Camelback(Benchmark):
 
     def best(self) -> FloatArray:
         """See `Benchmark`; the other one is its opposite."""
-        return np.array([0.0898420131, -0.7126564030]) / np.array([4, 2])
+        return np.array([0.0898420131 / 4, -0.7126564030 / 2])
 
     def extremes(self) -> tuple[float, float]:
         """See `Benchmark`."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 import numpy as np
 from pydantic import Field
@@ -48,7 +48,7 @@ class FeatureParameters(LinearParameters):
     error: Annotated[float, Field(gt=0, lt=1)] = 1e-3
     lengthscale: Lengthscale = None
 
-    about: About
+    about: ClassVar[About]
 
     def known(self, problem: Problem) -> RKHS:
         """How smooth mean rewards are."""
@@ -80,8 +80,8 @@ class FeatureParameters(LinearParameters):
             observed = self.observed(problem, count)
             if isinstance(noisy, Regularised):
                 least = noisy.told.agents * noisy.bound()
-                return plain(logdet, count) + off * observed / np.sqrt(least)
-            return plain(logdet, count) + off * np.sqrt(observed)
+                return np.asarray(plain(logdet, count) + off * observed / np.sqrt(least))
+            return np.asarray(plain(logdet, count) + off * np.sqrt(observed))
 
         return rule
 

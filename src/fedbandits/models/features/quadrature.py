@@ -112,7 +112,7 @@ def printed_error(m: int, reach: float, dim: int) -> float:
 
     It says something once m > reach^2, and is then some orders of magnitude above what is measured.
     """
-    return dim * 2 ** (dim - 1) * math.sqrt(math.pi / 2) * (math.e * reach**2 / (4 * m)) ** m
+    return float(dim * 2 ** (dim - 1) * math.sqrt(math.pi / 2) * (math.e * reach**2 / (4 * m)) ** m)
 
 
 def nodes_needed(kernel: SquaredExponential, reach: float, error: float) -> int:
