@@ -85,7 +85,7 @@ class TestWhatIsShipped:
     @pytest.mark.parametrize("adjacency", ["add-remove", "replace"])
     def test_every_claim_with_many_runs(self, mechanism, unit, adjacency):
         stage = stage_of(mechanism=mechanism, unit=unit, adjacency=adjacency)
-        found, spent = lower_bound(stage, neighbours(unit, adjacency), 40_000)
+        found, spent = lower_bound(stage, neighbours(unit, adjacency), 12_000)
         assert 0.5 < found <= spent
 
     def test_what_is_spent_on_fewer_releases(self):
