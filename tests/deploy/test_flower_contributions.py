@@ -10,10 +10,11 @@ import pytest
 from deployed_algorithms import home, talkative
 from flower_worlds import Deployed
 
+from fedbandits.contract.state import to_bytes
 from fedbandits.contract.wire import Wire
 from fedbandits.deploy.errors import SettingsError
 from fedbandits.deploy.flower.book.book import Book, TurnRecord
-from fedbandits.deploy.flower.book.contributions import Contribution, Handed
+from fedbandits.deploy.flower.book.contributions import Contribution, Handed, _read, _state
 from fedbandits.deploy.flower.book.sightings import Sighting
 
 FILES = Path(__file__).parent / "fixtures"
@@ -31,6 +32,18 @@ def handed(value: float) -> Handed:
 
 def concluded(book: Book, turn: int, by: dict[int, Handed]) -> None:
     book.conclude(turn, TurnRecord(tuple(by), tuple(by), dict.fromkeys(by, b"")), handed=by)
+
+
+def test_books_that_did_not_count_uploads_are_read():
+    """Contributions of before have no such number; they count from now on."""
+    state = to_bytes(
+        {"sum fresh.gram": np.eye(2), "observations": np.array(3.0), "replies": np.array(2), "uncounted": np.array(0)}
+    )
+    held = _read(state)
+    assert (held.observations, held.replies, held.uploads) == (3.0, 2, 0)
+    later = held.plus(handed(1.0)).plus(Handed("fresh", {"gram": np.zeros((2, 2))}))
+    assert (later.replies, later.uploads) == (4, 1), "one of the two held anything"
+    assert _read(to_bytes(_state(later))).uploads == 1
 
 
 def test_contributions_add_up_and_those_of_a_conversation_can_be_taken_back(book):
