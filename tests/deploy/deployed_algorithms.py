@@ -25,6 +25,9 @@ TALKATIVE: dict[str, dict[str, Any]] = {
     "hetofedbandit-async": {"threshold": 0.5, "explore": 4},
     "hetofedbandit-dr": {"threshold": 0.5},
     "hetofedbandit-e": {"threshold": 0.5},
+    "fedlinucb-private": {"epsilon": None},  # noise of a deployed agent is nobody's to repeat; see test_private_*
+    "fed-gp-ucb": {"error": 0.5, "epsilon": None},
+    "ldp-gp-ucb": {"error": 0.5, "epsilon": None},
 }
 """Parameters under which an algorithm talks several times within a few dozen steps."""
 SMALL: dict[str, dict[str, Any]] = {
@@ -33,6 +36,8 @@ SMALL: dict[str, dict[str, Any]] = {
     "linear-shared": {"clients": 6, "dim": 5, "arms": 7, "shared": 3},
     "clustered-linear": {"clients": 6, "dim": 5, "arms": 7, "pool": 40, "clusters": 2},
     "logistic": {"clients": 6, "dim": 5, "arms": 7},
+    "gap": {"clients": 6, "dim": 5, "arms": 7},
+    "rkhs-mixture": {"clients": 6, "arms": 7},
 }
 
 

@@ -37,7 +37,7 @@ from fedbandits.deploy import (
     UnknownDecisionError,
     Verdict,
 )
-from fedbandits.facts import Link, Noise, Range, Shared, Truth
+from fedbandits.facts import RKHS, Link, Noise, Norms, Range, Shared, Truth
 from fedbandits.transport.carriers import Carrier, hold
 
 ALONE = np.zeros(1, dtype=np.int64)
@@ -412,7 +412,7 @@ def test_a_federation_of_deployed_agents_is_the_simulation(opened, name):
 
 @pytest.mark.parametrize("name", [name for name in ALGORITHMS if ALGORITHMS[name].about.topology != "graph"])
 def test_every_algorithm_without_peers_can_be_deployed(opened, name):
-    agent = opened(algorithm=ALGORITHMS[name](), facts=[Range(0.0, 1.0), Shared(2)])
+    agent = opened(algorithm=ALGORITHMS[name](), facts=[Range(0.0, 1.0), Norms(), Shared(2), RKHS(1.0)])
     decision = agent.decide(np.eye(DIM))
     assert agent.reward(decision.id, 1.0)
     again = opened(algorithm=None, dim=None)

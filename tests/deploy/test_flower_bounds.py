@@ -23,7 +23,7 @@ from fedbandits.deploy.flower.conversation.coordinator import Coordinator
 from fedbandits.deploy.flower.trust.inspection import Inspector, RejectedError
 from fedbandits.deploy.flower.trust.past import Past, Pasts, Trust
 from fedbandits.deploy.settings import Settings
-from fedbandits.facts import Link, Norms, Range
+from fedbandits.facts import RKHS, Link, Norms, Range
 from fedbandits.models import limits
 
 ALONE = np.zeros(1, dtype=np.int64)
@@ -32,7 +32,7 @@ DIM, HORIZON = 2, 20
 
 def known(name: str, **parameters: Any) -> Settings:
     link = "logistic" if fb.algorithms.ALGORITHMS[name].about.family == "generalized" else "identity"
-    facts = [Range(-1.0, 1.0), Norms(1.0, 2.0), Link(link)]
+    facts = [Range(-1.0, 1.0), Norms(1.0, 2.0), Link(link), RKHS(1.0, low=-2.0, high=2.0)]
     return Settings(algorithm=talkative(name, **parameters), dim=DIM, arms=3, agents=3, horizon=HORIZON, facts=facts)
 
 

@@ -36,7 +36,7 @@ class Processes(Stateful):
 
     `points` (n, C, d), `solved` (n, C) = z, `factor` (n, C (C+1)/2) = the rows of L one after the other, of which each
     agent has used `count` (n,); `logdet` (n,) = log det(I + K/lambda). Memory is 4 C^2 bytes an agent: 67 MB for 4096
-    observations, 1.6 GB for 20,000.
+    observations, 400 MB for 10,000.
     """
 
     keeps: ClassVar[tuple[str, ...]] = ("points", "solved", "factor", "count", "logdet")

@@ -43,7 +43,7 @@ class GPUCB:
     width: Annotated[float, Field(ge=0, allow_inf_nan=False)] | Literal["theory"] = "theory"
     delta: Annotated[float, Field(gt=0, lt=1)] = 0.1
     lengthscale: Lengthscale = None
-    capacity: Annotated[int, Field(ge=1)] = 4096
+    capacity: Annotated[int, Field(ge=1)] = 10_000
 
     about: ClassVar[About] = About(
         name="gp-ucb",
