@@ -87,8 +87,9 @@ class Discounted:
         ||theta - theta*||_W <= R sqrt(2 log(2/delta) + p log(1 + M/(p q)) + p log(1 + m L^2/(p lambda)))
                                 + (||h - N theta*|| + c S) / sqrt(q) + sqrt(lambda) S,
 
-    M = n T L^2 bounding the trace of G, and ||h - N theta*|| what Gaussian vectors keep to. By Abbasi-Yadkori et al.
-    for the stacked noise of pool and own data, regularised by q and lambda; it holds unless N reaches beyond c.
+    M = n T L^2 bounding the trace of G, and ||h - N theta*|| what Gaussian vectors keep to in all releases. By
+    Abbasi-Yadkori et al. for the stacked noise of pool and own data, regularised by q and lambda; it holds unless N
+    reaches beyond c.
 
     Where the matrices of single agents were made semidefinite before they were added up (`mended`), no shift is needed,
     and the sum is too large by the negative parts of n noises N_i, together at most s (2 sqrt(n p) + ...) with s that
@@ -156,7 +157,8 @@ class Discounted:
         p, q = self.dim, self.discount
         volume = p * math.log1p(self.most / (p * q)) if q else 0.0
         volume += p * math.log1p(own / (p * ridge))
-        error = self.entry * (math.sqrt(p) + math.sqrt(2 * math.log(2 / delta))) + self.shift * self.parameter
+        tail = math.sqrt(2 * math.log(2 * self.told.releases / delta))
+        error = self.entry * (math.sqrt(p) + tail) + self.shift * self.parameter
         fixed = error / math.sqrt(q) if q else 0.0
         found = self.noise * math.sqrt(2 * math.log(2 / delta) + volume) + fixed + math.sqrt(ridge) * self.parameter
         return np.full(len(logdet), found)

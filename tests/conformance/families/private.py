@@ -43,14 +43,20 @@ def _the_last_of_everybody(agents: NetworkAgents, algorithm: Any, problem: Probl
         moment[agent] = own.moment[agent * phases + phase] + table.kept["moment"][rows].sum(axis=0)
         told[agent] = gram[agent].any()
     shortened = replace(problem, horizon=math.ceil(problem.horizon / phases))
-    return _read(algorithm, shortened, np.bincount(cliques)[cliques], gram, moment, told)
+    return _read(algorithm, shortened, np.bincount(cliques)[cliques], gram, moment, told, phases)
 
 
 def _read(
-    algorithm: Any, problem: Problem, members: IntArray, gram: FloatArray, moment: FloatArray, told: BoolArray
+    algorithm: Any,
+    problem: Problem,
+    members: IntArray,
+    gram: FloatArray,
+    moment: FloatArray,
+    told: BoolArray,
+    phases: int = 1,
 ) -> Indices:
     """K = V (V + q I)^-1 V and m = V (V + q I)^-1 b of noisy sums over so many `members`; at random where nobody has
-    `told` any.
+    `told` any. In so many `phases`, all of whose releases have to keep to their bounds.
     """
     n, d = len(members), problem.dim
     K, m, width = np.zeros((n, d, d)), np.zeros((n, d)), np.zeros(n)
@@ -68,7 +74,7 @@ def _read(
             K[agent], m[agent] = share @ V, share @ moment[agent]
         most = members[agent] * problem.horizon
         volume = d * math.log(1 + most / (d * q)) + d * math.log(1 + problem.horizon / (d * algorithm.ridge))
-        tail = math.sqrt(2 * math.log(2 / algorithm.alpha))
+        tail = math.sqrt(2 * math.log(2 * uploads * phases / algorithm.alpha))
         radius = noise_of(problem) * math.sqrt(2 * math.log(2 / algorithm.alpha) + volume)
         radius += (entry * (math.sqrt(d) + tail) + c * bound_of(problem)) / math.sqrt(q)
         radius += math.sqrt(algorithm.ridge) * bound_of(problem)

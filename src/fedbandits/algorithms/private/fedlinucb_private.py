@@ -6,15 +6,18 @@ from typing import ClassVar, Literal
 
 from pydantic import model_validator
 
+from fedbandits.algorithms.private import theory
 from fedbandits.algorithms.private.parameters import ActingParameters, BudgetParameters
 from fedbandits.algorithms.private.pooled import Pooled, Threshold
 from fedbandits.channel.composition import Composition, entry
 from fedbandits.channel.gaussian import Gaussian
 from fedbandits.channel.scheduled import Scheduled
 from fedbandits.channel.through import Through
-from fedbandits.contract.algorithm import Algorithm
+from fedbandits.contract.algorithm import Algorithm, Bounds
+from fedbandits.contract.arrays import FloatArray
 from fedbandits.contract.catalogue import About
 from fedbandits.contract.parameters import parameters
+from fedbandits.contract.problem import Problem
 
 _ASKED = 64
 """How often an agent may upload where data say when, unless told otherwise."""
@@ -91,3 +94,7 @@ class FedLinUCBPrivate(Composition, BudgetParameters, ActingParameters):
         every = 1 if self._always else self.every
         noise = self.noise(own=self.own, constants=self.constants, every=every, **when)
         return Through(inner, (Scheduled(noise) if self.epsilon is None else noise,))
+
+    def bounds(self, problem: Problem, means: FloatArray | None) -> Bounds | None:
+        """Theorem 6.5; see `theory`."""
+        return theory.federated(problem, self.epsilon)

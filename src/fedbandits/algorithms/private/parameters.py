@@ -14,7 +14,7 @@ from fedbandits.models.width import Width
 from fedbandits.privacy.prefix_sums import MechanismName
 
 _Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
-_Budget = Annotated[_Positive | None, BeforeValidator(lambda given: None if given == "none" else given)]
+Budget = Annotated[_Positive | None, BeforeValidator(lambda given: None if given == "none" else given)]
 """Files have no other way than the word to say that there is none."""
 
 
@@ -26,7 +26,7 @@ class BudgetParameters:
     without noise.
     """
 
-    epsilon: _Budget = 1.0
+    epsilon: Budget = 1.0
     delta: Annotated[float, Field(gt=0, lt=1)] = 1e-5
     mechanism: MechanismName | None = None
     """None: "toeplitz", or "tree" where the thesis' constants are asked for."""

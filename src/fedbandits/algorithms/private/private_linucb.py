@@ -6,14 +6,17 @@ from typing import ClassVar
 
 from pydantic import model_validator
 
+from fedbandits.algorithms.private import theory
 from fedbandits.algorithms.private.parameters import ActingParameters, BudgetParameters
 from fedbandits.algorithms.private.pooled import Pooled
 from fedbandits.channel.composition import SelfServed, entry
 from fedbandits.channel.gaussian import Gaussian
 from fedbandits.channel.through import Through
-from fedbandits.contract.algorithm import Algorithm
+from fedbandits.contract.algorithm import Algorithm, Bounds
+from fedbandits.contract.arrays import FloatArray
 from fedbandits.contract.catalogue import About
 from fedbandits.contract.parameters import parameters
+from fedbandits.contract.problem import Problem
 
 
 @parameters
@@ -48,3 +51,7 @@ class PrivateLinUCB(SelfServed, BudgetParameters, ActingParameters):
     def compose(self) -> Algorithm:
         """See `Composition`."""
         return self.star() if self.epsilon is None else Through(self.star(), (self.noise(),))
+
+    def bounds(self, problem: Problem, means: FloatArray | None) -> Bounds | None:
+        """Theorem 6.4; see `theory`."""
+        return theory.alone(problem, self.epsilon)
