@@ -221,6 +221,11 @@ def test_printed_constants_are_for_the_mechanisms_they_were_printed_for():
         PrivateGPUCB(constants="thesis", unit="agent")
 
 
+def test_arms_need_not_be_cut_down():
+    with pytest.raises(ConfigError, match="features have norm 1"):
+        FedGPUCB(arms=1.0)
+
+
 # what it is good for
 
 

@@ -18,7 +18,7 @@ FEW = 0.1
 """The error of features under noise, by default: there every feature has noise of its own, and few are better than
 many."""
 SCALE = 0.03
-"""The share of the radius that agents act on by default, alone."""
+"""The share of the radius that agents act on by default: three times that of linear models."""
 UPLOADS = 16
 """How often agents release by default, alone."""
 
@@ -29,6 +29,7 @@ class FeatureActing(ActingParameters):
     `lengthscale` takes the place of what the problem tells of the kernel.
     """
 
+    scale: Annotated[float, Field(ge=0, allow_inf_nan=False)] = SCALE
     error: Annotated[float, Field(gt=0, lt=1)] = FEW
     lengthscale: Lengthscale = None
 
@@ -61,13 +62,6 @@ class LoneBudget(BudgetParameters):
         geometric = changes.get("every", self.every) is None
         default = {"uploads": UPLOADS} if self.uploads is None and geometric else {}
         return super().noise(**(default | changes))
-
-
-@parameters
-class LoneActing(FeatureActing):
-    """How agents act on noisy sums of their own: on a larger share of the radius than in a federation."""
-
-    scale: Annotated[float, Field(ge=0, allow_inf_nan=False)] = SCALE
 
 
 def noisy(acting: FeatureActing, budget: BudgetParameters) -> Through:

@@ -56,6 +56,8 @@ class PrintedGaussian(Gaussian):
 
 def budgeted(given: BudgetParameters, constants: Constants, **changes: Any) -> Gaussian:
     """The noise stage of an algorithm's parameters, with `changes` in their place and the `constants` asked for."""
+    if given.arms is not None:
+        raise ConfigError(f"arms={given.arms:g}: features have norm 1, however long arms are; leave it out")
     if constants == "exact":
         return given.noise(**changes)
     stage = given.noise(**({"mechanism": given.mechanism or "tree"} | changes))

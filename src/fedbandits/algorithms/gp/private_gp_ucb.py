@@ -6,7 +6,7 @@ from typing import ClassVar
 
 from pydantic import model_validator
 
-from fedbandits.algorithms.gp.acting import LoneActing, LoneBudget, noisy
+from fedbandits.algorithms.gp.acting import FeatureActing, LoneBudget, noisy
 from fedbandits.algorithms.gp.printed import Constants, budgeted
 from fedbandits.channel.composition import SelfServed, entry
 from fedbandits.channel.through import Through
@@ -16,7 +16,7 @@ from fedbandits.contract.parameters import parameters
 
 
 @parameters
-class PrivateGPUCB(LoneActing, SelfServed, LoneBudget):
+class PrivateGPUCB(FeatureActing, SelfServed, LoneBudget):
     """GP-UCB alone with joint privacy (Dubey 2022, thesis, algorithms 12 and 13): choices rest on noisy sums of own
     features.
 
@@ -36,7 +36,7 @@ class PrivateGPUCB(LoneActing, SelfServed, LoneBudget):
     constants: Constants = "exact"
 
     about: ClassVar[About] = entry(
-        noisy(LoneActing(), LoneBudget()),
+        noisy(FeatureActing(), LoneBudget()),
         name="private-gp-ucb",
         topology="alone",
         talks="never",
