@@ -58,6 +58,9 @@ what was here before
 <!-- measured table tiny metric=regret_per_client columns=threshold at.clients=6 name.dis="with *others*" -->
 <!-- /measured -->
 
+<!-- measured table tiny metric=regret columns=algorithm of=alone,random at.clients=6 -->
+<!-- /measured -->
+
 Alone <!-- measured value tiny metric=regret of=alone at.clients=6 -->?<!-- /measured -->, which is
 <!-- measured value tiny metric=regret of=random per=alone at.clients=6 digits=2 -->?<!-- /measured --> times less.
 
@@ -113,6 +116,7 @@ def test_marks_are_filled_in_from_results(measured, results, page):
     alone, ratio = f"{regret['alone']:.3g}", f"{regret['random'] / regret['alone']:.2g}"
     assert f"of=alone at.clients=6 -->{float(alone):g}<!--" in text
     assert f"digits=2 -->{float(ratio):g}<!--" in text
+    assert "|  | alone | random |\n|---|---|---|\n| Regret | " in text
     assert "![Regret](images/tiny.png)" in text
     for name in ("tiny.png", "n.png"):
         assert (page.parent / "images" / name).read_bytes().startswith(b"\x89PNG")

@@ -5,7 +5,8 @@ experiments say, as `fedbandits run EXPERIMENT` has left them in results/EXPERIM
 
     verdicts EXPERIMENT...                       a table: seeds, and how many claims hold, fail and are undecided
     claims EXPERIMENT                            every claim with its verdict and figures
-    table EXPERIMENT metric= rows= columns=      means with standard errors
+    table EXPERIMENT metric= columns=            means with standard errors, a row for every algorithm, or rows=COLUMN;
+                                                 with columns=algorithm a single row
     value EXPERIMENT metric= of=                 one mean, within a line of text; per=LABEL divides it by another's
     picture EXPERIMENT metric= x= file= alt=     a line for every algorithm against a sweep column, or lines=COLUMN
 
@@ -129,16 +130,20 @@ def claims(asked: Asked) -> str:
 def table(asked: Asked) -> str:
     """Means under columns; what a column does not concern has the same figure in each."""
     results = asked.one()
-    down, across = asked.option("rows", "algorithm"), asked.option("columns")
-    figures = asked.figures(results, [down, across])
+    across = asked.option("columns")
+    down = asked.options.get("rows", None if across == "algorithm" else "algorithm")
+    figures = asked.figures(results, [across] if down is None else [down, across])
     heads = [value for value in pd.unique(figures[across]) if not pd.isna(value)]
-    lines = [f"| {asked.options.get('corner', across)} | {' | '.join(map(asked.called, heads))} |"]
-    lines.append("|---" * (len(heads) + 1) + "|")
-    for name in pd.unique(figures[down]):
-        rows = figures[figures[down] == name]
+    corner = asked.options.get("corner", "" if down is None else across)
+    lines = [f"| {corner} | {' | '.join(map(asked.called, heads))} |", "|---" * (len(heads) + 1) + "|"]
+    if down is None:
+        titled = [(metric_of(asked.option("metric")).title, figures)]
+    else:
+        titled = [(asked.called(name), figures[figures[down] == name]) for name in pd.unique(figures[down])]
+    for title, rows in titled:
         cells = [rows[rows[across].isna() | (rows[across] == head)] for head in heads]
         shown = [with_error(*cell.iloc[0][["mean", "error"]]) if len(cell) else "" for cell in cells]
-        lines.append(f"| {asked.called(name)} | {' | '.join(shown)} |")
+        lines.append(f"| {title} | {' | '.join(shown)} |")
     return "\n".join(lines)
 
 
