@@ -37,6 +37,7 @@ from fedbandits.algorithms.linear.central_linucb import CentralLinUCB
 from fedbandits.algorithms.linear.dislinucb import DisLinUCB
 from fedbandits.algorithms.linear.fedlinucb_async import FedLinUCBAsync
 from fedbandits.algorithms.linear.independent import IndependentLinTS, IndependentLinUCB
+from fedbandits.algorithms.neural.neural_linear import NeuralLinear
 from fedbandits.algorithms.phased.rclb import RCLB
 from fedbandits.algorithms.private.fedlinucb_network import FedLinUCBNetwork
 from fedbandits.algorithms.private.fedlinucb_private import FedLinUCBPrivate
@@ -85,6 +86,7 @@ ALGORITHMS: Registry[Algorithm] = Registry(
         LDPGPUCB,
         GPUCB,
         GPUCBFeatures,
+        NeuralLinear,
         UCB1,
         RobustUCB,
         ThompsonBeta,
@@ -150,6 +152,7 @@ __all__ = [
     "LDPLinUCB",
     "MPUCBDelayed",
     "NOnsGLM",
+    "NeuralLinear",
     "OneUCBGLM",
     "OracleClusters",
     "PrivateFedUCB",

@@ -1,0 +1,1 @@
+"""The neural family: mean rewards are whatever a network can learn."""

@@ -1,0 +1,109 @@
+"""The server that trains a network over everybody's data and pools the statistics of its last layer."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from typing import TYPE_CHECKING, ClassVar
+
+import numpy as np
+
+from fedbandits.algorithms.neural.messages import ASK_LAYER, ASK_SLOPE, ASK_TRAINED, MODEL, OPEN
+from fedbandits.contract.arrays import FloatArray, IntArray, shown_to
+from fedbandits.contract.messages import Conversation, Message
+from fedbandits.contract.problem import Problem
+from fedbandits.contract.server import Server
+from fedbandits.contract.streams import Streams
+from fedbandits.models.networks import Adam
+from fedbandits.models.objectives import SomebodyIsAwayError
+from fedbandits.models.ridge import solve
+
+if TYPE_CHECKING:
+    from fedbandits.algorithms.neural.neural_linear import NeuralLinear
+
+_ROUNDING = 1e-12
+"""As which share of the mean square a variance may come from rounding."""
+
+
+class NetworkServer(Server):
+    """`theta` (p,) is the network as it was trained last; `most` how many observations a synchronisation ever had.
+
+    A synchronisation is of those who answer its first question, over their data. It is given up where one of them falls
+    silent, and where they have less than the share `quorum` of `most`: those who are there would forget what all
+    others have seen. Then nothing has changed, and the next caller brings it about again.
+    """
+
+    keeps: ClassVar[tuple[str, ...]] = ("theta", "most")
+
+    def __init__(self, parameters: NeuralLinear, problem: Problem, n: int, rng: Streams) -> None:
+        self._parameters = parameters
+        self._everybody = np.arange(n)
+        self._network = parameters.network(problem)
+        self._problem, self._rng = problem, rng
+        self._inner = self._network.parameters - self._network.features
+        self.theta = np.zeros(self._network.parameters)
+        self.most = np.zeros(1)
+
+    def converse(self, callers: IntArray) -> Conversation:
+        """One synchronisation."""
+        if len(callers) == 0:
+            return
+        tally = yield Message(OPEN.kind, self._everybody)
+        count = float(tally.arrays["count"].sum()) if len(tally.who) else 0.0
+        if count < 1 or count < self._parameters.quorum * self.most[0]:
+            return
+        units = _units(count, float(tally.arrays["rewards"].sum()), float(tally.arrays["squares"].sum()))
+        begin = self.theta.copy() if self.most[0] else self._beginning(float(tally.arrays["lengths"].sum()) / count)
+        try:
+            theta = yield from self._trained(tally.who, begin, units)
+            layer = yield from _all_of(self._asking(ASK_LAYER.kind, tally.who, theta, units, head=False))
+        except SomebodyIsAwayError:
+            return
+        sums = {name: layer.arrays[name].sum(axis=0, keepdims=True) for name in ("gram", "moment")}
+        theta[self._inner :] = solve(sums["gram"], sums["moment"], self._parameters.ridge)[1][0]
+        self.theta[:] = theta
+        self.most[0] = max(self.most[0], count)
+        told = {"inner": theta[None, : self._inner], **units, **sums, "count": np.array([count])}
+        yield Message(MODEL.kind, tally.who, shown_to(len(tally.who), told))
+
+    def _beginning(self, length: float) -> FloatArray:
+        return self._parameters.beginning(self._problem, self._rng, length)
+
+    def _trained(
+        self, who: IntArray, theta: FloatArray, units: dict[str, FloatArray]
+    ) -> Generator[Message, Message, FloatArray]:
+        parameters = self._parameters
+        if parameters.training == "averaged":
+            for _ in range(parameters.rounds):
+                extra = {"steps": np.array([float(parameters.steps)]), "rate": np.array([parameters.rate])}
+                reply = yield from _all_of(self._asking(ASK_TRAINED.kind, who, theta, units | extra))
+                theta = reply.arrays["weighted"].sum(axis=0) / reply.arrays["count"].sum()
+            return theta
+        adam = Adam(parameters.rate)
+        for _ in range(parameters.steps):
+            reply = yield from _all_of(self._asking(ASK_SLOPE.kind, who, theta, units))
+            slope = 2 * reply.arrays["gradient"].sum(axis=0) + parameters.decay * theta
+            slope /= reply.arrays["count"].sum()
+            theta = adam.step(theta, slope)
+        return theta
+
+    def _asking(
+        self, kind: str, who: IntArray, theta: FloatArray, told: dict[str, FloatArray], *, head: bool = True
+    ) -> Message:
+        parts = {"inner": theta[None, : self._inner]} | ({"head": theta[None, self._inner :]} if head else {})
+        return Message(kind, who, shown_to(len(who), parts | told))
+
+
+def _all_of(request: Message) -> Generator[Message, Message, Message]:
+    """The answers of all who are asked; `SomebodyIsAwayError` where one is missing."""
+    reply = yield request
+    if len(reply.who) < len(request.who):
+        raise SomebodyIsAwayError
+    return reply
+
+
+def _units(count: float, total: float, squares: float) -> dict[str, FloatArray]:
+    """Mean and standard deviation of all rewards; rewards that do not differ have a deviation of 1."""
+    mean = total / count
+    variance = squares / count - mean**2
+    deviation = np.sqrt(variance) if variance > _ROUNDING * squares / count else 1.0
+    return {"mean": np.array([mean]), "deviation": np.array([float(deviation)])}

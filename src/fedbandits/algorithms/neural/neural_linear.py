@@ -1,0 +1,122 @@
+"""Neural-linear bandits in company: a network trained by sums of gradients, and a pooled last layer."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Annotated, ClassVar, Literal
+
+import numpy as np
+from pydantic import Field
+
+from fedbandits.algorithms.neural.exploring import Exploration
+from fedbandits.algorithms.neural.messages import (
+    ASK_LAYER,
+    ASK_SLOPE,
+    ASK_TRAINED,
+    LAYER,
+    MODEL,
+    OPEN,
+    SLOPE,
+    TALLY,
+    TRAINED,
+)
+from fedbandits.algorithms.neural.network_agents import NetworkAgents
+from fedbandits.algorithms.neural.network_server import NetworkServer
+from fedbandits.contract.arrays import FloatArray
+from fedbandits.contract.catalogue import About
+from fedbandits.contract.depending import depending
+from fedbandits.contract.parameters import parameters
+from fedbandits.contract.problem import Problem
+from fedbandits.contract.streams import Streams
+from fedbandits.models.networks import Architecture, gaussian
+
+_Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+_NotNegative = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+
+
+def _by_training(one: NeuralLinear, about: About) -> About:
+    if one.training == "pooled":
+        return about
+    says = (OPEN, TALLY, ASK_TRAINED, TRAINED, ASK_LAYER, LAYER, MODEL)
+    return dataclasses.replace(about, says=says, talks=f"{about.talks}; networks are averaged")
+
+
+@parameters
+class NeuralLinear:
+    """A network f(x) = <w, z>, z = [max(W [x; 1], 0); 1], that all agents train together, and optimism in w.
+
+    An agent explores (`explore`, see `exploring`) on a ridge regression of rewards on z with lambda = `ridge` and a
+    width of `nu` sqrt(lambda), over everybody's observations up to the last synchronisation and its own since. Rewards
+    are in units of everybody's mean and standard deviation.
+
+    When: an agent calls after max(1, `growth` M / n) own observations since the last synchronisation, M being how many
+    it was over: every turn at first, and 61 times up to T = 2000 with `growth` 0.1. Turns say when, never rewards.
+
+    Then, among those who answer: (1) counts and sums of rewards, squares and ||x||^2 go up. (2) `steps` times, the
+    network goes down and every agent's sum of (f - y) grad f over all its data comes up; the server takes a step of
+    Adam, anew in each synchronisation, at `rate`, along (2 sum + `decay` theta) / M. (3) Sums of z z^T and y z at the
+    new W go up, and their pool goes down with W; its ridge estimate is the w from which training goes on the next time.
+    With m = `width` hidden units, p = m (d + 1) + m + 1 and q = m + 1: J (2p + 3) + 2p + 2q^2 + 10 scalars for each
+    agent, J being `steps`. The first synchronisation scales W to the contexts' mean squared length.
+
+    Agents with more data weigh more, by the number of their observations. Who is away is left out, and goes on with
+    what it has; where those who are there have less than `quorum` of what was known, they wait. An agent takes part
+    from its second observation on, since the sum over one is that one.
+
+    ``training="averaged"`` instead lets every agent take `steps` of Adam on its own data and averages the networks,
+    weighted by counts, `rounds` times: 2 p `rounds` scalars. Only for agents that see the same kinds of contexts: where
+    every agent has a region of its own, company harms it.
+
+    Guarantee: none is proved, neither of regret nor that training succeeds. What is measured stands in the experiment
+    `neural-company`.
+    """
+
+    width: Annotated[int, Field(ge=1)] = 50
+    ridge: _Positive = 0.1
+    nu: _NotNegative = 2.0
+    explore: Exploration = "ucb"
+    focus: _Positive = 10.0
+    growth: _NotNegative = 0.1
+    training: Literal["pooled", "averaged"] = "pooled"
+    steps: Annotated[int, Field(ge=1)] = 30
+    rounds: Annotated[int, Field(ge=1)] = 5
+    rate: _Positive = 0.03
+    decay: _NotNegative = 1.0
+    quorum: Annotated[float, Field(ge=0, le=1)] = 0.5
+
+    about: ClassVar[About] = depending(
+        About(
+            name="neural-linear",
+            family="neural",
+            topology="star",
+            talks="everybody trains together when observations have grown by a tenth",
+            says=(OPEN, TALLY, ASK_SLOPE, SLOPE, ASK_LAYER, LAYER, MODEL),
+            calls="scheduled",
+            guarantee="none proved",
+            source="ours; neural-linear models of Riquelme, Tucker & Snoek (ICLR 2018), trained by pooled gradients",
+            environment="cosine",
+        ),
+        _by_training,
+    )
+
+    def network(self, problem: Problem) -> Architecture:
+        """The network for contexts of `problem`."""
+        return Architecture(problem.dim, (self.width,), biased=True)
+
+    def beginning(self, problem: Problem, rng: Streams, length: float) -> FloatArray:
+        """(p,) where all begin, contexts having a mean squared `length`: W ~ N(0, 2/(length + 1)), w ~ N(0, 1/m)."""
+        deviations = (np.sqrt(2 / (length + 1)), self.width**-0.5)
+        return gaussian(self.network(problem), rng.common("network"), deviations, last_bias=False)
+
+    def sizes(self, problem: Problem) -> dict[str, int]:
+        """Lengths of what crosses the wire: parameters p, of which h inside and q in the last layer."""
+        network = self.network(problem)
+        return {"p": network.parameters, "q": network.features, "h": network.parameters - network.features}
+
+    def agents(self, problem: Problem, n: int, rng: Streams) -> NetworkAgents:
+        """n agents."""
+        return NetworkAgents(self, problem, n, rng)
+
+    def server(self, problem: Problem, n: int, rng: Streams) -> NetworkServer:
+        """The server that trains."""
+        return NetworkServer(self, problem, n, rng)
