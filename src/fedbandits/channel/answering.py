@@ -258,20 +258,13 @@ class Answering(Releasing):
 
     def protection(self) -> Protection:
         """See `End`: uploads and answers are counted together."""
-        found, made = super().protection(), self.steps.made
-        both = np.stack([made, self.answered], axis=1)
+        stage = self._stage
+        both = np.stack([self.steps.made, self.answered], axis=1)
         kinds, which = np.unique(both, axis=0, return_inverse=True)
         spent = np.array([self._epsilon(int(uploads), int(answered)) for uploads, answered in kinds])[which.ravel()]
-        used = both.sum(axis=1)
-        nothing = np.where(used > 0, np.inf, 0.0)
-        leaks = self._stage.leaky and self._turns is None
-        return replace(
-            found,
-            releases=used,
-            allowed=self._allowed + self._queries,
-            spent=nothing if leaks else spent,
-            strictly=nothing if leaks or self._stage.own != "released" else spent,
-        )
+        leaks = stage.leaky and self._turns is None
+        allowed = self._allowed + self._queries
+        return stage.protection(both.sum(axis=1), allowed, spent, stage.weight(self._fields), leaks=leaks)
 
     def _epsilon(self, uploads: int, answered: int) -> float:
         """What so many uploads and answers cost."""

@@ -21,7 +21,7 @@ from fedbandits.contract.errors import ConfigError
 from fedbandits.contract.facts import Answers, Embedding, Norms, Perturbation, Questions, Range
 from fedbandits.contract.parameters import parameters
 from fedbandits.contract.problem import Problem
-from fedbandits.contract.protection import Adjacency, Unit
+from fedbandits.contract.protection import Adjacency, Protection, Unit
 from fedbandits.contract.streams import Streams
 from fedbandits.contract.wire import Bound, Direction, Utterance, WireField, hand_overs
 from fedbandits.models.limits import longest
@@ -241,6 +241,27 @@ class Gaussian:
         reach = np.concatenate([[0.0], self.sensitivities(problem, _handed_over(problem))])
         found = gaussian_event(float(reach[-1 if releases is None else releases]) / self.noise(problem))
         return found if problem.get(Questions) is None else with_answers(self, problem, found)
+
+    def protection(
+        self, made: IntArray, allowed: int, spent: FloatArray, sensitivity: float, *, leaks: bool
+    ) -> Protection:
+        """What agents that have `made` (n,) releases, of `allowed`, have `spent` (n,); `leaks`: whether the moments of
+        releases depend on data.
+        """
+        nothing = np.where(made > 0, np.inf, 0.0)
+        return Protection(
+            unit=self.unit,
+            adjacency=self.adjacency,
+            definition="transcript" if self.own == "released" else "fixed histories",
+            epsilon=self.epsilon,
+            delta=self.delta,
+            mechanism=self.mechanism,
+            releases=made.copy(),
+            allowed=allowed,
+            spent=nothing if leaks else spent,
+            strictly=nothing if leaks or self.own != "released" else spent,
+            sensitivity=sensitivity,
+        )
 
     def perturbation(self, problem: Problem) -> Perturbation:
         """What is told of the noise in sums over everybody."""

@@ -243,22 +243,8 @@ class Releasing(End):
     def protection(self) -> Protection:
         """See `End`."""
         stage, made = self._stage, self.steps.made
-        spent = self._epsilons[made]
-        strict = stage.own == "released" and not (stage.leaky and self._turns is None)
         leaks = stage.leaky and self._turns is None
-        return Protection(
-            unit=stage.unit,
-            adjacency=stage.adjacency,
-            definition="transcript" if stage.own == "released" else "fixed histories",
-            epsilon=stage.epsilon,
-            delta=stage.delta,
-            mechanism=stage.mechanism,
-            releases=made.copy(),
-            allowed=self._allowed,
-            spent=np.where(made > 0, np.inf, 0.0) if leaks else spent,
-            strictly=spent if strict else np.where(made > 0, np.inf, 0.0),
-            sensitivity=stage.weight(self._fields),
-        )
+        return stage.protection(made, self._allowed, self._epsilons[made], stage.weight(self._fields), leaks=leaks)
 
     def _spending(self) -> FloatArray:
         """(m+1,) epsilon once k releases were made."""

@@ -104,21 +104,8 @@ class Privatizer(Sums):
         mus = np.sqrt((each**2).sum(axis=1)) if stage.unit == "agent" else each.max(axis=1)
         epsilons = {mu: gaussian_epsilon(mu, stage.delta) for mu in np.unique(mus).tolist()}
         spent = np.array([epsilons[mu] for mu in mus.tolist()])
-        nothing = np.where(made.any(axis=1), np.inf, 0.0)
-        strict = stage.own == "released" and not self._leaks
-        return Protection(
-            unit=stage.unit,
-            adjacency=stage.adjacency,
-            definition="transcript" if stage.own == "released" else "fixed histories",
-            epsilon=stage.epsilon,
-            delta=stage.delta,
-            mechanism=stage.mechanism,
-            releases=made.sum(axis=1),
-            allowed=self._phases * stage.sums(self._problem).uploads,
-            spent=nothing if self._leaks else spent,
-            strictly=spent if strict else nothing,
-            sensitivity=stage.weight(self._fields),
-        )
+        allowed = self._phases * stage.sums(self._problem).uploads
+        return stage.protection(made.sum(axis=1), allowed, spent, stage.weight(self._fields), leaks=self._leaks)
 
     def _share_of(self, rows: IntArray) -> FloatArray:
         """(w,) the share of what is new that is released: all of it, unless agents are protected as a whole."""
