@@ -18,7 +18,9 @@ from fedbandits.contract.algorithm import Algorithm, bounds_of
 from fedbandits.contract.facts import Perturbation
 from fedbandits.contract.problem import Problem
 from fedbandits.models.noisy_sums import Regularised
+from fedbandits.simulation.arguments import algorithm_of
 from fedbandits.simulation.loop import posed
+from fedbandits.testing import check_algorithm, checks_of
 from fedbandits.testing.recording import Event, recorded
 
 N, DIM, ARMS, HORIZON = 4, 3, 5, 40
@@ -241,7 +243,44 @@ def test_what_alone_agents_spend():
         np.testing.assert_allclose(spent.epsilon, 0.7, rtol=1e-9)
 
 
+# the contract, for what defaults do not show
+
+_NOISE = {"additive": "every release has noise of its own", "never asked": "what was released stays released"}
+_ASKED = _NOISE | {"adds": "whoever is asked again releases again"}
+WAITS = ("two worlds", "resumable", "returned", "never asked", "urgency", "meanwhile")
+
+
+@pytest.mark.parametrize("check", WAITS)
+def test_the_twin_keeps_its_promises(check):
+    (one,) = (item for item in checks_of(FedLinUCBPrivate(epsilon=None), gap(6)) if item.name == check)
+    one()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("algorithm", "excused"),
+    [
+        (FedLinUCBPrivate(epsilon=None), {}),
+        (FedLinUCBPrivate(epsilon=None, threshold=0.5), {}),
+        (FedLinUCBPrivate(own="fused"), _NOISE),
+        (FedLinUCBPrivate(own="recent", constants="thesis"), _NOISE),
+        (FedLinUCBPrivate(own="recent", threshold=2.0, leaky=True), _ASKED),
+        (FedLinUCBPrivate(threshold="every-round", mechanism="tree", unit="agent"), _NOISE),
+        (PrivateLinUCB(every=1, mechanism="tree"), {}),
+        (PrivateLinUCB(epsilon=None), {}),
+    ],
+)
+def test_all_variants_keep_their_promises(algorithm, excused):
+    check_algorithm(algorithm, gap(6), excused=excused)
+
+
 # values
+
+
+def test_words_of_a_command_line():
+    assert algorithm_of("fedlinucb-private:epsilon=2,own=fused") == FedLinUCBPrivate(epsilon=2.0, own="fused")
+    assert algorithm_of("private-linucb:epsilon=none,uploads=4") == PrivateLinUCB(epsilon=None, uploads=4)
+    assert algorithm_of("fedlinucb-private|quantise:bits=16").about.name == "fedlinucb-private|quantise"
 
 
 @pytest.mark.parametrize(
