@@ -38,6 +38,7 @@ from fedbandits.algorithms.linear.dislinucb import DisLinUCB
 from fedbandits.algorithms.linear.fedlinucb_async import FedLinUCBAsync
 from fedbandits.algorithms.linear.independent import IndependentLinTS, IndependentLinUCB
 from fedbandits.algorithms.neural.neural_linear import NeuralLinear
+from fedbandits.algorithms.neural.neural_ucb import NeuralTS, NeuralUCB
 from fedbandits.algorithms.phased.rclb import RCLB
 from fedbandits.algorithms.private.fedlinucb_network import FedLinUCBNetwork
 from fedbandits.algorithms.private.fedlinucb_private import FedLinUCBPrivate
@@ -87,6 +88,8 @@ ALGORITHMS: Registry[Algorithm] = Registry(
         GPUCB,
         GPUCBFeatures,
         NeuralLinear,
+        NeuralUCB,
+        NeuralTS,
         UCB1,
         RobustUCB,
         ThompsonBeta,
@@ -153,6 +156,8 @@ __all__ = [
     "MPUCBDelayed",
     "NOnsGLM",
     "NeuralLinear",
+    "NeuralTS",
+    "NeuralUCB",
     "OneUCBGLM",
     "OracleClusters",
     "PrivateFedUCB",

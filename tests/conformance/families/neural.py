@@ -45,9 +45,13 @@ def _the_last_model(agents: NetworkAgents, algorithm: Any, problem: Problem, hea
 
 FAMILY = Family(
     small={"cosine": SIZES, "square": SIZES},
-    talkative={"neural-linear": {"width": 8, "steps": 3}},
+    talkative={
+        "neural-linear": {"width": 8, "steps": 3},
+        "neural-ucb": {"width": 4, "steps": 3},
+        "neural-ts": {"width": 4, "steps": 3},
+    },
     confident=({"nu": 2.0}, {"nu": 0.3}),
     choices=from_statistics({NetworkAgents: _the_last_model}),
-    harsh={"ridge": 1e-5},
-    affordable={"neural-linear": 10_000},
+    harsh={"ridge": 1e-5, "until": 100},
+    affordable={"neural-linear": 10_000, "neural-ucb": 10_000, "neural-ts": 10_000},
 )

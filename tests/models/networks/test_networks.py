@@ -11,6 +11,7 @@ from fedbandits.models.networks import (
     Adam,
     Architecture,
     Descent,
+    descend,
     descended,
     feature_sums,
     gaussian,
@@ -184,6 +185,21 @@ def test_training_brings_the_loss_down():
     before = loss(theta)
     for stepper in (Adam(0.03), Descent(0.05)):
         assert (np.array(loss(descended(theta, slope, stepper, 60))) < 0.8 * np.array(before)).all()
+
+
+@pytest.mark.parametrize("network", NETWORKS)
+def test_descending_in_one_go_is_descending_step_by_step(network):
+    data, theta = stored(network, [40, 7, 130]), drawn(network, 2)
+    who, end, anchor = np.array([2, 1]), np.array([130, 7]), drawn(network, 1, seed=8)[0]
+
+    def slope(point):
+        return (2 * gradient_sums(network, point, data, who, end) + 0.3 * (point - anchor)) / end[:, None]
+
+    expected = descended(theta, slope, Descent(0.01), 5)
+    descend(network, theta, data, who, steps=5, rate=0.01, loss=2.0, decay=0.3, anchor=anchor)
+    np.testing.assert_allclose(theta, expected, rtol=1e-10, atol=1e-12)
+    with pytest.raises(ValueError, match="parameters for 1 agents"):
+        descend(network, theta, data, who[:1], steps=1, rate=0.1, loss=1.0, decay=0.0, anchor=anchor)
 
 
 @given(st.lists(st.floats(-1e6, 1e6), min_size=1, max_size=40), st.floats(1e-4, 1.0))

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import numpy as np
 
-from fedbandits.contract.arrays import FloatArray, IntArray
+from fedbandits.contract.arrays import FloatArray, IntArray, check_finite
 from fedbandits.models.features.features import Features
 from fedbandits.models.networks.architecture import Architecture
-from fedbandits.models.networks.evaluation import gradients
+from fedbandits.models.networks.evaluation import gradients, outputs
 
 
 class TangentFeatures(Features):
@@ -26,3 +28,28 @@ class TangentFeatures(Features):
     def of(self, who: IntArray, arms: FloatArray) -> FloatArray:
         """(w,), (w, K, d) -> (w, K, p)."""
         return gradients(self._network, self._theta, np.zeros(len(who), dtype=np.int64), arms) / self._divisor
+
+
+class MovingTangent(Features):
+    """phi(x) = divisor^-1 grad_theta f(x; theta_i), with f(x; theta_i) as offset: the network of agent i as it is now.
+
+    `theta` (n, p) are everybody's parameters, which whoever trains them changes.
+    """
+
+    keeps: ClassVar[tuple[str, ...]] = ("theta",)
+
+    def __init__(self, network: Architecture, theta: FloatArray, n: int, divisor: float = 1.0) -> None:
+        self.dim, self.size = network.inputs, network.parameters
+        self.network = network
+        self.theta = np.repeat(theta[None], n, axis=0)
+        self._divisor = divisor
+
+    def of(self, who: IntArray, arms: FloatArray) -> FloatArray:
+        """(w,), (w, K, d) -> (w, K, p)."""
+        check_finite("arms", who, arms)  # a rectifier would make a number of anything
+        return gradients(self.network, self.theta, who, arms) / self._divisor
+
+    def offsets(self, who: IntArray, arms: FloatArray) -> FloatArray | None:
+        """(w, K) what the networks say."""
+        check_finite("arms", who, arms)
+        return outputs(self.network, self.theta, who, arms)

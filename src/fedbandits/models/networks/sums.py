@@ -90,6 +90,51 @@ def feature_sums(
     return gram, moment
 
 
+def descend(
+    network: Architecture,
+    theta: FloatArray,
+    data: Observations,
+    who: IntArray,
+    *,
+    steps: int,
+    rate: float,
+    loss: float,
+    decay: float,
+    anchor: FloatArray,
+) -> None:
+    """Move `theta` (w, p), in place, by full-batch gradient descent on all m observations of each of `who`.
+
+    Each of the `steps` is
+
+        theta <- theta - (rate / m) [loss sum (f - y) grad f + decay (theta - anchor)],     anchor (p,).
+
+    The same as `descended` by `Descent`, without coming back in between.
+    """
+    own = _rows(network, theta, who)
+    if len(theta) != len(who) or anchor.shape != theta.shape[1:]:
+        raise ValueError(f"{theta.shape} parameters for {len(who)} agents, anchored at {anchor.shape}")
+    shift, spread = _scaled(who, None, None)
+    end = data.count[who]
+    _descend(
+        network.sizes,
+        int(network.biased),
+        network.scale,
+        theta,
+        own,
+        data.arms,
+        data.rewards,
+        who,
+        end,
+        shift,
+        spread,
+        steps,
+        rate,
+        loss,
+        decay,
+        anchor,
+    )
+
+
 def _scaled(who: IntArray, shift: FloatArray | None, spread: FloatArray | None) -> tuple[FloatArray, FloatArray]:
     first = np.zeros(len(who)) if shift is None else np.array(shift, dtype=np.float64)
     second = np.ones(len(who)) if spread is None else np.array(spread, dtype=np.float64)
@@ -152,6 +197,33 @@ def _gradient_sums(
                     total += gaps[s] * last[j, s]
                 out[a, at + j] += total
     return out
+
+
+@jit
+def _descend(
+    sizes: IntArray,
+    bias: int,
+    scale: float,
+    theta: FloatArray,
+    own: IntArray,
+    arms: FloatArray,
+    rewards: FloatArray,
+    who: IntArray,
+    end: IntArray,
+    shift: FloatArray,
+    spread: FloatArray,
+    steps: int,
+    rate: float,
+    loss: float,
+    decay: float,
+    anchor: FloatArray,
+) -> None:
+    for _ in range(steps):
+        slope = _gradient_sums(sizes, bias, scale, theta, own, arms, rewards, who, end, shift, spread)
+        for a in range(len(who)):
+            share = rate / max(end[a], 1)
+            for k in range(theta.shape[1]):
+                theta[a, k] -= share * (loss * slope[a, k] + decay * (theta[a, k] - anchor[k]))
 
 
 @jit

@@ -1,0 +1,188 @@
+"""NeuralUCB and NeuralTS: every agent alone with a network of its own, by optimism or by sampling."""
+
+from __future__ import annotations
+
+from typing import Annotated, ClassVar, Literal
+
+import numpy as np
+from pydantic import Field
+from scipy.special import ndtr, ndtri
+
+from fedbandits.algorithms.neural.parameters import NetworkParameters
+from fedbandits.contract.arrays import FloatArray, IntArray, check_arms, check_feedback, first_highest
+from fedbandits.contract.catalogue import About
+from fedbandits.contract.parameters import parameters
+from fedbandits.contract.population import Choices, Population
+from fedbandits.contract.problem import Problem
+from fedbandits.contract.streams import Streams
+from fedbandits.linalg import kernels
+from fedbandits.models.features.tangent import MovingTangent
+from fedbandits.models.observations import Observations
+from fedbandits.models.ridge import RidgeModels
+from fedbandits.models.winning import winning_independently
+
+Matrix = Literal["full", "diagonal"]
+
+_LEAST, _TINY = 1e-6, 1e-12
+"""How small the deviation of a draw may be beside the largest, and at all."""
+
+
+@parameters
+class NeuralUCB(NetworkParameters):
+    """argmax f(x; theta_i) + nu sqrt(lambda) sqrt(g^T U_i^-1 g), g = grad f(x; theta_i): by every agent alone.
+
+    U_i = lambda I + sum g g^T over what agent i chose, each gradient at the parameters of that time, or the diagonal
+    of it (`matrix`); training and profiles are those of `NetworkParameters`. The released code of Dai et al. has nu
+    under the root: its nu = 0.01 is 0.1 here, which is the default.
+
+    Guarantee: for networks that are wide enough regret O(d~ sqrt(T)), d~ the effective dimension of the tangent kernel
+    (Zhou, Li & Gu); not for widths and steps that anybody uses, nor for a constant nu or a diagonal.
+    """
+
+    nu: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.1
+    matrix: Matrix = "full"
+
+    about: ClassVar[About] = About(
+        name="neural-ucb",
+        family="neural",
+        topology="alone",
+        talks="never",
+        says=(),
+        calls="never",
+        guarantee="none for widths and constants in use",
+        source="Zhou, Li & Gu, ICML 2020",
+        environment="cosine",
+    )
+
+    def agents(self, problem: Problem, n: int, rng: Streams) -> TrainedAgents:
+        """n agents, each of whom trains a network."""
+        return TrainedAgents(self, problem, n, rng)
+
+    def server(self, problem: Problem, n: int, rng: Streams) -> None:
+        """Nobody to talk to."""
+
+
+@parameters
+class NeuralTS(NeuralUCB):
+    """As `NeuralUCB`, with a draw from N(f, nu^2 lambda g^T U^-1 g) for each arm, independently, in place of an index.
+
+    Guarantee: as there, none in use.
+    """
+
+    about: ClassVar[About] = About(
+        name="neural-ts",
+        family="neural",
+        topology="alone",
+        talks="never",
+        says=(),
+        calls="never",
+        guarantee="none for widths and constants in use",
+        source="Zhang, Zhou, Li & Gu, ICLR 2021",
+        environment="cosine",
+    )
+
+    def agents(self, problem: Problem, n: int, rng: Streams) -> SamplingAgents:
+        """n agents, each of whom trains a network and draws."""
+        return SamplingAgents(self, problem, n, rng)
+
+
+class TrainedAgents(Population):
+    """`network` holds everybody's parameters, `data` all observations, and `spread` U.
+
+    `spread` are regressions of nothing (n of dimension p), of which inverses alone are used, or diagonals (n, p).
+    """
+
+    keeps: ClassVar[tuple[str, ...]] = ("network", "data", "spread")
+
+    def __init__(self, parameters: NeuralUCB, problem: Problem, n: int, rng: Streams) -> None:
+        super().__init__(n)
+        self._parameters = parameters
+        self._beginning = parameters.beginning(problem, rng)
+        self.network = MovingTangent(parameters.network(problem), self._beginning, n, parameters.divisor)
+        self.data = Observations(n, problem.dim, problem.horizon)
+        self.spread: RidgeModels | FloatArray
+        if parameters.matrix == "full":
+            self.spread = RidgeModels(n, self.network.size, parameters.ridge)
+        else:
+            self.spread = np.full((n, self.network.size), parameters.ridge)
+
+    def choose(self, who: IntArray, arms: FloatArray) -> IntArray:
+        """The optimistic arm of each agent in `who`."""
+        found, deviations = self._judged(who, arms)
+        return first_highest(who, found + deviations)
+
+    def scores(self, who: IntArray, arms: FloatArray) -> FloatArray | None:
+        """The index of every arm; see `Population`."""
+        found, deviations = self._judged(who, arms)
+        return found + deviations
+
+    def choose_and_tell(self, who: IntArray, arms: FloatArray) -> Choices:
+        """See `Population`; indices are computed once."""
+        scores = self.scores(who, arms)
+        if scores is None:
+            return super().choose_and_tell(who, arms)
+        return Choices(first_highest(who, scores), scores, None)
+
+    def learn(self, who: IntArray, arms: FloatArray, picks: IntArray, rewards: FloatArray) -> None:
+        """One observation per agent in `who`: its gradient as the network was, and then training."""
+        check_feedback(who, arms, picks, rewards, self._n, self.network.dim)
+        phi = self.network.of(who, arms[np.arange(len(who)), picks][:, None])
+        if isinstance(self.spread, RidgeModels):
+            self.spread.learn(who, phi, np.zeros(len(who), dtype=np.int64), np.zeros(len(who)))
+        else:
+            self.spread[who] += phi[:, 0] ** 2
+        self.data.add(who, arms, picks, rewards)
+        training = who[self.data.count[who] <= self._parameters.until]
+        if len(training):
+            theta = self.network.theta[training]
+            self._parameters.train(self.network.network, theta, self.data, training, self._beginning)
+            self.network.theta[training] = theta
+
+    def _judged(self, who: IntArray, arms: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """(w, K) what the networks say of each arm, and how far they may be off."""
+        check_arms(who, arms, self._n, self.network.dim)
+        phi, found = self.network.of(who, arms), self.network.offsets(who, arms)
+        assert found is not None
+        width = self._parameters.nu * np.sqrt(self._parameters.ridge)
+        if isinstance(self.spread, RidgeModels):
+            nothing, lanes = self.spread.theta, kernels.as_lanes(phi)
+            return found, kernels.scores_optimistic(self.spread.inverse, nothing, np.full(len(who), width), who, lanes)
+        return found, np.asarray(width * np.sqrt((phi**2 / self.spread[who][:, None]).sum(axis=2)))
+
+
+class SamplingAgents(TrainedAgents):
+    """Agents that draw a value for each arm."""
+
+    keeps: ClassVar[tuple[str, ...]] = (*TrainedAgents.keeps, "rng")
+
+    def __init__(self, parameters: NeuralUCB, problem: Problem, n: int, rng: Streams) -> None:
+        super().__init__(parameters, problem, n, rng)
+        self.rng = rng
+
+    def choose(self, who: IntArray, arms: FloatArray) -> IntArray:
+        """The arm of the highest draw of each agent in `who`."""
+        found, deviations = self._judged(who, arms)
+        return first_highest(who, found + deviations * self.rng.normal(who, arms.shape[1]))
+
+    def _judged(self, who: IntArray, arms: FloatArray) -> tuple[FloatArray, FloatArray]:
+        # an arm at which all units are at rest has no gradient: a draw of no extent is no draw
+        found, deviations = super()._judged(who, arms)
+        return found, np.maximum(deviations, _LEAST * deviations.max(axis=1, keepdims=True) + _TINY)
+
+    def scores(self, who: IntArray, arms: FloatArray) -> FloatArray | None:
+        """None: what is compared is drawn."""
+        return None
+
+    def chances(self, who: IntArray, arms: FloatArray) -> FloatArray | None:
+        """The chance of every arm to have the highest draw, to two digits (`models.winning`); see `Population`."""
+        means, deviations = self._judged(who, arms)
+        return np.stack(
+            [
+                winning_independently(
+                    lambda x, m=m, s=s: ndtr((x[:, None] - m) / s),  # type: ignore[misc]
+                    lambda level, m=m, s=s: m + s * np.asarray(ndtri(level))[:, None],  # type: ignore[misc]
+                    len(m),
+                )
+                for m, s in zip(means, deviations, strict=True)
+            ]
+        )
