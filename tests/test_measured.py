@@ -28,6 +28,12 @@ name = "dislinucb"
 name = "independent-linucb"
 [algorithms.random]
 name = "random"
+[algorithms."central 2"]
+name = "central-linucb"
+ridge = 2.0
+[algorithms."central 4"]
+name = "central-linucb"
+ridge = 4.0
 [sweep]
 "environment.clients" = [2, 6]
 "algorithms.dis.threshold" = [0.5, 2.0]
@@ -55,10 +61,13 @@ what was here before
 <!-- measured claims tiny -->
 <!-- /measured -->
 
-<!-- measured table tiny metric=regret_per_client columns=threshold at.clients=6 name.dis="with *others*" -->
+<!-- measured table tiny metric=regret_per_client columns=threshold of="dis;alone" at.clients=6 name.dis="*others*" -->
 <!-- /measured -->
 
-<!-- measured table tiny metric=regret columns=algorithm of=alone,random at.clients=6 -->
+<!-- measured table tiny metric=regret columns=algorithm of="alone;random" at.clients=6 -->
+<!-- /measured -->
+
+<!-- measured table tiny metric=regret_per_client rows=label columns=number at.clients=6 at.threshold=2 name.dis=d -->
 <!-- /measured -->
 
 Alone <!-- measured value tiny metric=regret of=alone at.clients=6 -->?<!-- /measured -->, which is
@@ -67,7 +76,7 @@ Alone <!-- measured value tiny metric=regret of=alone at.clients=6 -->?<!-- /mea
 <!-- measured picture tiny metric=regret_per_client x=threshold at.clients=6 file=images/tiny.png alt="Regret" -->
 <!-- /measured -->
 
-<!-- measured picture tiny metric=regret x=clients of=alone,random file=images/n.png alt="Regret and n" -->
+<!-- measured picture tiny metric=regret x=clients of="alone;random" file=images/n.png alt="Regret and n" -->
 <!-- /measured -->
 """
 
@@ -106,8 +115,8 @@ def test_marks_are_filled_in_from_results(measured, results, page):
     assert f"- learning hurts: **fails** ({held.claims[1].measured})" in text
     six = final[final["clients"] == 6].assign(each=lambda rows: rows["regret"] / 6)
     means = six.groupby(["algorithm", "threshold"], dropna=False)["each"].mean()
-    assert "| threshold | 0.5 | 2 |\n|---|---|---|\n| with *others* | " in text
-    row = next(line for line in text.splitlines() if line.startswith("| with *others*"))
+    assert "| threshold | 0.5 | 2 |\n|---|---|---|\n| *others* | " in text
+    row = next(line for line in text.splitlines() if line.startswith("| *others*"))
     shown = [float(cell.split("±")[0]) for cell in row.split("|")[2:4]]
     assert shown == pytest.approx([means["dis", 0.5], means["dis", 2.0]], rel=0.02)
     alone = next(line for line in text.splitlines() if line.startswith("| alone"))
@@ -117,6 +126,11 @@ def test_marks_are_filled_in_from_results(measured, results, page):
     assert f"of=alone at.clients=6 -->{float(alone):g}<!--" in text
     assert f"digits=2 -->{float(ratio):g}<!--" in text
     assert "|  | alone | random |\n|---|---|---|\n| Regret | " in text
+    assert "| number | 2 | 4 |\n|---|---|---|\n| d | " in text
+    last = text.rpartition("| central | ")[2].partition("\n")[0]
+    central = six[six["algorithm"].str.startswith("central")].groupby("algorithm")["each"].mean()
+    shown = [float(cell.split("±")[0]) for cell in last.split("|")[:2]]
+    assert shown == pytest.approx([central["central 2"], central["central 4"]], rel=0.02)
     assert "![Regret](images/tiny.png)" in text
     for name in ("tiny.png", "n.png"):
         assert (page.parent / "images" / name).read_bytes().startswith(b"\x89PNG")
@@ -142,7 +156,10 @@ def test_a_page_that_is_filled_in_stays_as_it_is(measured, results, page):
         ("verdict tiny -->", "there is no 'verdict'; known are: verdicts, claims"),
         ("table tiny metric=regret -->", "lacks columns="),
         ("table tiny metric=regrets columns=clients -->", "there is no metric 'regrets'"),
-        ("table tiny metric=regret columns=cliants -->", "'cliants' is none of algorithm, clients, threshold"),
+        (
+            "table tiny metric=regret columns=cliants -->",
+            "'cliants' is none of algorithm, clients, threshold, label, number",
+        ),
         ("table tiny metric=regret columns=clients -->", "several runs for each algorithm, clients; say which by at."),
         ("value tiny metric=regret of=alone at.clients=7 -->", "no run of tiny is what a mark asks for"),
         ("value tiny metric=regret of=aline at.clients=6 -->", "no algorithm aline"),

@@ -10,9 +10,10 @@ experiments say, as `fedbandits run EXPERIMENT` has left them in results/EXPERIM
     value EXPERIMENT metric= of=                 one mean, within a line of text; per=LABEL divides it by another's
     picture EXPERIMENT metric= x= file= alt=     a line for every algorithm against a sweep column, or lines=COLUMN
 
-`rows`, `columns`, `x` and `lines` are algorithm or a sweep column. `at.COLUMN=VALUE` keeps those rows, and algorithms
-that the column does not concern; `of=A,B` these algorithms; `name.A="..."` says what A is called. `--results DIR` looks
-elsewhere; `--check` writes nothing, and fails if a page says other things than the results.
+`rows`, `columns`, `x` and `lines` are algorithm, a sweep column, or `label` and `number`: what an algorithm's label is
+without the number at its end, and that number, as in "tree 0.1". `at.COLUMN=VALUE` keeps those rows, and algorithms
+that the column does not concern; `of="A;B"` these algorithms; `name.A="..."` says what A is called. `--results DIR`
+looks elsewhere; `--check` writes nothing, and fails if a page says other things than the results.
 """
 
 from __future__ import annotations
@@ -87,16 +88,17 @@ class Asked:
         metric = self.option("metric")
         if not known_metric(metric):
             raise ConfigError(f"{self.page.name}: there is no metric {metric!r}")
-        rows = results.final()
+        rows = _labelled(results.final())
+        known = [*results.key, "label", "number"]
         for column in (*by, *(key.removeprefix("at.") for key in self.options if key.startswith("at."))):
-            if column not in results.key:
-                raise ConfigError(f"{self.page.name}: {column!r} is none of {', '.join(results.key)}")
+            if column not in known:
+                raise ConfigError(f"{self.page.name}: {column!r} is none of {', '.join(known)}")
         for key, value in self.options.items():
             if key.startswith("at."):
                 held = rows[key.removeprefix("at.")]
                 rows = rows[held.isna() | held.map(lambda each, value=value: _same(each, value))]
         if "of" in self.options:
-            labels = self.options["of"].split(",")
+            labels = self.options["of"].split(";")
             if unknown := set(labels) - set(results.algorithms):
                 raise ConfigError(f"{self.page.name}: no algorithm {', '.join(sorted(unknown))}")
             rows = rows[rows["algorithm"].isin(labels)]
@@ -233,6 +235,12 @@ def main(words: Sequence[str] | None = None) -> int:
     for page in differing:
         print(f"{page}: {'says something else than its results' if given.check else 'filled in'}")
     return 1 if given.check and differing else 0
+
+
+def _labelled(rows: pd.DataFrame) -> pd.DataFrame:
+    """`rows` with `label` and `number`: "tree 0.1" is tree at 0.1, and a label without a number is at none."""
+    found = rows["algorithm"].str.extract(r"^(?P<label>.*?)(?: (?P<number>[0-9.]+))?$")
+    return rows.assign(label=found["label"], number=pd.to_numeric(found["number"]))
 
 
 def _same(held: Any, given: str) -> bool:
