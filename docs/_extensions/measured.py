@@ -53,9 +53,13 @@ class Asked:
     page: Path
     drawn: dict[Path, Figure] = field(default_factory=dict)
     """Pictures, by the files they are for."""
+    loaded: dict[str, Results] = field(default_factory=dict)
+    """What was read already."""
 
     def load(self, name: str) -> Results:
         """The results of one experiment, all of its runs."""
+        if name in self.loaded:
+            return self.loaded[name]
         if not (self.results / name).is_dir():
             raise ConfigError(f"{self.page.name}: there are no results of {name}; run `fedbandits run {name}`")
         results = Results.load(self.results / name)
@@ -197,6 +201,7 @@ def filled(page: Path, results: Path) -> tuple[str, dict[Path, Figure]]:
     if len({len(re.findall(pattern, text)) for pattern in (BEGIN, END, MARK)}) > 1:
         raise ConfigError(f"{page.name}: a mark is not closed; end it with <!-- /measured -->")
     drawn: dict[Path, Figure] = {}
+    loaded: dict[str, Results] = {}
 
     def fill(found: re.Match[str]) -> str:
         kind, *words = shlex.split(found["words"])
@@ -204,7 +209,7 @@ def filled(page: Path, results: Path) -> tuple[str, dict[Path, Figure]]:
             raise ConfigError(f"{page.name}: there is no {kind!r}; known are: {', '.join(KINDS)}")
         names = [word for word in words if "=" not in word]
         options = dict(word.split("=", 1) for word in words if "=" in word)
-        told = KINDS[kind](Asked(names, options, results, page, drawn))
+        told = KINDS[kind](Asked(names, options, results, page, drawn, loaded))
         room = "" if kind in WITHIN_A_LINE else "\n"
         return f"<!-- measured {found['words']} -->{room}{told}{room}<!-- /measured -->"
 
