@@ -118,10 +118,10 @@ def test_gradients_are_bounded_by_the_observations_behind_them():
     )
     theta = Message("gradient", ALONE, {"theta": np.zeros((1, DIM))})
     letter = settings.wire.encode(theta, 0, "down")
-    # |mu| <= 1 and |y| <= 1: each of T observations adds at most 2
-    inspect({"gradient": np.array([2.0 * HORIZON, 0, 0])}, "gradient", letter, settings)
+    # mu and y lie in [0, 1]: each of T observations adds at most 1
+    inspect({"gradient": np.array([1.0 * HORIZON, 0, 0])}, "gradient", letter, settings)
     with pytest.raises(RejectedError, match="'gradient'"):
-        inspect({"gradient": np.array([2.01 * HORIZON, 0, 0])}, "gradient", letter, settings)
+        inspect({"gradient": np.array([1.01 * HORIZON, 0, 0])}, "gradient", letter, settings)
 
 
 @pytest.mark.parametrize("lie", LIES)

@@ -97,7 +97,7 @@ class SquaredExponential(_Compiled):
     `scales` are l, one for each coordinate. k(x, x) = 1.
 
     >>> import numpy as np
-    >>> float(SquaredExponential((0.5,)).matrix(np.array([[0.0]]), np.array([[0.5]]))[0, 0]) == np.exp(-0.5)
+    >>> float(SquaredExponential((0.5,)).matrix(np.array([[0.0]]), np.array([[0.5]]))[0, 0]) == float(np.exp(-0.5))
     True
     """
 
