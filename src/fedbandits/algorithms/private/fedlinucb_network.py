@@ -121,6 +121,10 @@ class FedLinUCBNetwork(BudgetParameters, ActingParameters):
     Guarantee: privacy as above, for any graph, any losses, delays and absences. Theorem 6.3, for own = "recent" and the
     trigger: group regret O(sigma sqrt(M chi gamma T) (d log T + kappa sqrt(d))), chi = chi(G_gamma) the number of
     cliques; on a line that is as good as being alone. None is proved for a schedule, nor for `scale` below 1.
+
+    Phases are for the proof, and dear: each has a share of the data and all of the noise. With one phase instead of
+    four, 40 agents on a line have a regret of 30 each in place of 156, at the same budget of 5 (``thesis-6-network``);
+    alone and without privacy it is 56. Between synchronisations members then differ in what they have heard.
     """
 
     own: Literal["released", "recent"] = "released"
