@@ -37,6 +37,7 @@ from fedbandits.algorithms.linear.central_linucb import CentralLinUCB
 from fedbandits.algorithms.linear.dislinucb import DisLinUCB
 from fedbandits.algorithms.linear.fedlinucb_async import FedLinUCBAsync
 from fedbandits.algorithms.linear.independent import IndependentLinTS, IndependentLinUCB
+from fedbandits.algorithms.neural.fn_ucb import FNUCB, FNUCBLess
 from fedbandits.algorithms.neural.neural_linear import NeuralLinear
 from fedbandits.algorithms.neural.neural_ucb import NeuralTS, NeuralUCB
 from fedbandits.algorithms.phased.rclb import RCLB
@@ -87,6 +88,8 @@ ALGORITHMS: Registry[Algorithm] = Registry(
         LDPGPUCB,
         GPUCB,
         GPUCBFeatures,
+        FNUCB,
+        FNUCBLess,
         NeuralLinear,
         NeuralUCB,
         NeuralTS,
@@ -117,6 +120,7 @@ __all__ = [
     "CHARM",
     "CLUB",
     "FCLUBDC",
+    "FNUCB",
     "GPUCB",
     "KLUCB",
     "LDPGPUCB",
@@ -133,6 +137,7 @@ __all__ = [
     "DPUCBInt",
     "DisLinUCB",
     "DyClu",
+    "FNUCBLess",
     "FedGLBNewton",
     "FedGLBUCB",
     "FedGLBUCB1",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -9,9 +10,11 @@ import numpy as np
 from conformance.families.linear import SIZES
 from conformance.family import Family
 from conformance.recomputing import Downloads, Indices, from_statistics, optimistic
+from fedbandits.algorithms.neural.fn_agents import FNAgents
 from fedbandits.algorithms.neural.network_agents import NetworkAgents
 from fedbandits.contract.arrays import FloatArray
 from fedbandits.contract.problem import Problem
+from fedbandits.models.networks import gradients, outputs
 
 
 def _layer(inner: FloatArray, arms: FloatArray) -> FloatArray:
@@ -43,15 +46,57 @@ def _the_last_model(agents: NetworkAgents, algorithm: Any, problem: Problem, hea
     return lambda arms: indices(np.stack([_layer(inner[i], arms[i]) for i in range(n)]))
 
 
+def _both_indices(agents: FNAgents, algorithm: Any, problem: Problem, heard: Downloads) -> Indices:
+    """Everybody's statistics as they were told and own raw data since, at theta_0; and the network that was told."""
+    network, n = algorithm.network(problem), problem.agents
+    theta_0, p = agents.tangent.theta, network.parameters
+    gram, moment, inverses = np.zeros((n, p, p)), np.zeros((n, p)), np.zeros((n, n, p, p))
+    average = theta_0.copy()
+    for i in range(n):
+        inverses[i] = np.eye(p) / algorithm.ridge
+        if i in heard:
+            told = heard[i].arrays
+            gram[i], moment[i], average[i] = told["gram"][0], told["moment"][0], told["network"][0]
+            inverses[i] = told["inverse"][0] if algorithm.less else told["inverses"][0]
+        end = int(agents.data.count[i])
+        since = slice(end - int(agents.pool.fresh.count[i]), end)
+        x = agents.data.arms[i, :, since].T
+        if len(x):
+            phi = gradients(network, theta_0, np.array([i]), x[None])[0]
+            gram[i], moment[i] = gram[i] + phi.T @ phi, moment[i] + phi.T @ agents.data.rewards[i, since]
+    V = gram + algorithm.ridge * np.eye(p)
+    root = np.sqrt(algorithm.ridge)
+    pooled = optimistic(np.linalg.solve(V, moment[..., None])[..., 0], V, np.full(n, algorithm.nu_all * root))
+    turn = agents.data.count
+    alpha = np.where(turn > 3, np.clip((turn - 3) / algorithm.ramp, 0, 1), 0.0)[:, None]
+
+    def indices(arms: FloatArray) -> FloatArray:
+        everybody = np.arange(n)
+        phi = gradients(network, theta_0, everybody, arms)
+        doubts = np.sqrt(np.einsum("nkp,njpq,nkq->njk", phi, inverses, phi)).mean(axis=1)
+        own = outputs(network, average, everybody, arms) + algorithm.nu_own * root * doubts
+        return (1 - alpha) * pooled(phi) + alpha * own
+
+    return indices
+
+
 FAMILY = Family(
     small={"cosine": SIZES, "square": SIZES},
     talkative={
         "neural-linear": {"width": 8, "steps": 3},
+        "fn-ucb": {"width": 4, "steps": 3, "ramp": 20},
+        "fn-ucb-less": {"width": 4, "steps": 3, "ramp": 20},
         "neural-ucb": {"width": 4, "steps": 3},
         "neural-ts": {"width": 4, "steps": 3},
     },
-    confident=({"nu": 2.0}, {"nu": 0.3}),
-    choices=from_statistics({NetworkAgents: _the_last_model}),
+    silent={"fn-ucb": {"threshold": math.inf}, "fn-ucb-less": {"threshold": math.inf}},
+    choices=from_statistics({NetworkAgents: _the_last_model, FNAgents: _both_indices}),
     harsh={"ridge": 1e-5, "until": 100},
-    affordable={"neural-linear": 10_000, "neural-ucb": 10_000, "neural-ts": 10_000},
+    affordable={
+        "neural-linear": 10_000,
+        "fn-ucb": 10_000,
+        "fn-ucb-less": 10_000,
+        "neural-ucb": 10_000,
+        "neural-ts": 10_000,
+    },
 )

@@ -196,10 +196,10 @@ def test_descending_in_one_go_is_descending_step_by_step(network):
         return (2 * gradient_sums(network, point, data, who, end) + 0.3 * (point - anchor)) / end[:, None]
 
     expected = descended(theta, slope, Descent(0.01), 5)
-    descend(network, theta, data, who, steps=5, rate=0.01, loss=2.0, decay=0.3, anchor=anchor)
+    descend(network, theta, data, who, end, steps=5, rate=0.01, loss=2.0, decay=0.3, anchor=anchor)
     np.testing.assert_allclose(theta, expected, rtol=1e-10, atol=1e-12)
     with pytest.raises(ValueError, match="parameters for 1 agents"):
-        descend(network, theta, data, who[:1], steps=1, rate=0.1, loss=1.0, decay=0.0, anchor=anchor)
+        descend(network, theta, data, who[:1], end[:1], steps=1, rate=0.1, loss=1.0, decay=0.0, anchor=anchor)
 
 
 @given(st.lists(st.floats(-1e6, 1e6), min_size=1, max_size=40), st.floats(1e-4, 1.0))

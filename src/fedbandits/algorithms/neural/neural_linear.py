@@ -64,8 +64,10 @@ class NeuralLinear:
     from its second observation on, since the sum over one is that one.
 
     ``training="averaged"`` instead lets every agent take `steps` of Adam on its own data and averages the networks,
-    weighted by counts, `rounds` times: 2 p `rounds` scalars. Only for agents that see the same kinds of contexts: where
-    every agent has a region of its own, company harms it.
+    weighted by counts, `rounds` times: 2 p `rounds` scalars. Only for agents that see the same kinds of contexts, where
+    five of them had 3.8 on `cosine` and 19 on `square` (`steps` 10; one alone 10 and 49; trained together 2.4 and 14).
+    Where every agent has a region of its own company harmed it: 6.6 to 11.3, and 38 to 80, one run of six in each being
+    lost altogether (45 and 317), against 7.1 to 1.9 and 33 to 9 if trained together.
 
     Guarantee: none is proved, neither of regret nor that training succeeds. What is measured stands in the experiment
     `neural-company`.

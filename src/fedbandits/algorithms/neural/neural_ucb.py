@@ -39,6 +39,7 @@ class NeuralUCB(NetworkParameters):
     (Zhou, Li & Gu); not for widths and steps that anybody uses, nor for a constant nu or a diagonal.
     """
 
+    profile: Literal["paper", "code"] = "code"
     nu: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.1
     matrix: Matrix = "full"
 
@@ -53,6 +54,11 @@ class NeuralUCB(NetworkParameters):
         source="Zhou, Li & Gu, ICML 2020",
         environment="cosine",
     )
+
+    @property
+    def printed(self) -> bool:
+        """See `NetworkParameters`."""
+        return self.profile == "paper"
 
     def agents(self, problem: Problem, n: int, rng: Streams) -> TrainedAgents:
         """n agents, each of whom trains a network."""
@@ -135,7 +141,8 @@ class TrainedAgents(Population):
         training = who[self.data.count[who] <= self._parameters.until]
         if len(training):
             theta = self.network.theta[training]
-            self._parameters.train(self.network.network, theta, self.data, training, self._beginning)
+            end = self.data.count[training]
+            self._parameters.train(self.network.network, theta, self.data, training, end, self._beginning)
             self.network.theta[training] = theta
 
     def _judged(self, who: IntArray, arms: FloatArray) -> tuple[FloatArray, FloatArray]:

@@ -12,7 +12,8 @@ weights and biases N(0, 1), nothing scaled, and descent on the mean of (f - y)^2
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from abc import ABC, abstractmethod
+from typing import Annotated
 
 import numpy as np
 from pydantic import Field
@@ -25,17 +26,15 @@ from fedbandits.contract.streams import Streams
 from fedbandits.models.networks import Architecture, descend, gaussian, symmetric
 from fedbandits.models.observations import Observations
 
-Profile = Literal["paper", "code"]
 _Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 
 
 @parameters
-class NetworkParameters:
+class NetworkParameters(ABC):
     """A network with `layers` hidden layers of `width` m units, regularised by `ridge` lambda and trained, after every
     observation up to number `until`, by `steps` of full-batch gradient descent at `rate` from where it was.
     """
 
-    profile: Profile = "code"
     width: Annotated[int, Field(ge=2)] = 20
     layers: Annotated[int, Field(ge=1)] = 1
     ridge: _Positive = 1.0
@@ -43,40 +42,52 @@ class NetworkParameters:
     rate: _Positive = 0.01
     until: Annotated[int, Field(ge=0)] = 2000
 
+    @property
+    @abstractmethod
+    def printed(self) -> bool:
+        """Whether networks are as the publication prints them, and not as its code has them."""
+
     def network(self, problem: Problem) -> Architecture:
         """The network for contexts of `problem`."""
         hidden = (self.width,) * self.layers
-        if self.profile == "code":
+        if not self.printed:
             return Architecture(problem.dim, hidden, biased=True)
         if self.width % 2 or problem.dim % 2:
             raise ConfigError(
                 f"profile: a symmetric beginning needs an even width and contexts of even dimension (got "
-                f"width={self.width} and {problem.dim}); show doubled contexts, or say profile=code"
+                f"width={self.width} and {problem.dim}); show doubled contexts, or use another profile"
             )
         return Architecture(problem.dim, hidden, scale=float(np.sqrt(self.width)))
 
     def beginning(self, problem: Problem, rng: Streams) -> FloatArray:
         """(p,) theta_0, the same for everybody."""
         network, common = self.network(problem), rng.common("network")
-        if self.profile == "paper":
+        if self.printed:
             return symmetric(network, common)
         return gaussian(network, common, (1.0,) * (self.layers + 1))
 
     @property
     def divisor(self) -> float:
         """What gradients are divided by to become features."""
-        return float(np.sqrt(self.width)) if self.profile == "paper" else 1.0
+        return float(np.sqrt(self.width)) if self.printed else 1.0
 
     def train(
-        self, network: Architecture, theta: FloatArray, data: Observations, who: IntArray, anchor: FloatArray
+        self,
+        network: Architecture,
+        theta: FloatArray,
+        data: Observations,
+        who: IntArray,
+        end: IntArray,
+        anchor: FloatArray,
     ) -> None:
-        """Move `theta` (w, p) in place, over all data of `who`; `anchor` (p,) is theta_0."""
-        paper = self.profile == "paper"
+        """Move `theta` (w, p) in place, over the first `end` (w,) observations of `who`; `anchor` (p,) is theta_0."""
+        paper = self.printed
         descend(
             network,
             theta,
             data,
             who,
+            end,
             steps=self.steps,
             rate=self.rate,
             loss=1.0 if paper else 2.0,

@@ -95,6 +95,7 @@ def descend(
     theta: FloatArray,
     data: Observations,
     who: IntArray,
+    end: IntArray,
     *,
     steps: int,
     rate: float,
@@ -102,9 +103,9 @@ def descend(
     decay: float,
     anchor: FloatArray,
 ) -> None:
-    """Move `theta` (w, p), in place, by full-batch gradient descent on all m observations of each of `who`.
+    """Move `theta` (w, p), in place, by gradient descent on the first `end` (w,) observations of each of `who`.
 
-    Each of the `steps` is
+    Each of the `steps` is, m being that number,
 
         theta <- theta - (rate / m) [loss sum (f - y) grad f + decay (theta - anchor)],     anchor (p,).
 
@@ -114,7 +115,6 @@ def descend(
     if len(theta) != len(who) or anchor.shape != theta.shape[1:]:
         raise ValueError(f"{theta.shape} parameters for {len(who)} agents, anchored at {anchor.shape}")
     shift, spread = _scaled(who, None, None)
-    end = data.count[who]
     _descend(
         network.sizes,
         int(network.biased),

@@ -1,0 +1,233 @@
+"""Agents of FN-UCB: optimism in tangent features over everybody's data, mixed with a network and its own doubts."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, ClassVar
+
+import numpy as np
+
+from fedbandits.algorithms.neural.fn_messages import COLLECT, FAR
+from fedbandits.contract.arrays import BoolArray, FloatArray, IntArray, check_arms, check_feedback, first_highest
+from fedbandits.contract.messages import Message
+from fedbandits.contract.population import Choices, Population
+from fedbandits.contract.problem import Problem
+from fedbandits.contract.streams import Streams
+from fedbandits.linalg import kernels
+from fedbandits.models.diagonal import DiagonalModels
+from fedbandits.models.features.tangent import MovingTangent
+from fedbandits.models.networks import outputs
+from fedbandits.models.observations import Observations
+from fedbandits.models.ridge import RidgeModels
+from fedbandits.models.triggers import urgencies
+
+if TYPE_CHECKING:
+    from fedbandits.algorithms.neural.fn_ucb import FNUCB
+
+
+class FNAgents(Population):
+    """n agents, p being the number of parameters of a network.
+
+    `tangent` is the point (n, p) at which features are taken, theta_0 for ever unless one network is passed on; `pool`
+    what is known of everybody's rewards in features, `own` V_local; `average` and `network` (n, p) theta_sync and the
+    agents' own; `before` (n, p) the latter as it was before it was last trained; `told` the inverses, (n, p, p), or
+    everybody's, (n, N, p, p), or diagonals of them; `alpha` (n,) as told; `data` all observations.
+    """
+
+    keeps: ClassVar[tuple[str, ...]] = (
+        "tangent",
+        "pool",
+        "own",
+        "average",
+        "network",
+        "before",
+        "told",
+        "alpha",
+        "data",
+    )
+
+    def __init__(self, parameters: FNUCB, problem: Problem, n: int, rng: Streams) -> None:
+        super().__init__(n)
+        self._parameters = parameters
+        self._network = parameters.network(problem)
+        self._beginning = parameters.beginning(problem, rng)
+        self.tangent = MovingTangent(self._network, self._beginning, n, parameters.divisor)
+        p = self._network.parameters
+        self._diagonal = parameters.matrix == "diagonal"
+        kind = DiagonalModels if self._diagonal else RidgeModels
+        self.pool: RidgeModels | DiagonalModels = kind(n, p, parameters.ridge)
+        self.own: RidgeModels | DiagonalModels = kind(n, p, parameters.ridge)
+        self.average, self.network, self.before = (np.repeat(self._beginning[None], n, axis=0) for _ in range(3))
+        one = np.full(p, 1 / parameters.ridge) if self._diagonal else np.eye(p) / parameters.ridge
+        self.told = np.tile(one, (n, *(() if parameters.less else (problem.agents,)), *([1] * one.ndim)))
+        self.alpha = np.zeros(n)
+        self.data = Observations(n, problem.dim, problem.horizon)
+        self._probes = parameters.probes_of(problem, rng)
+
+    # choosing
+
+    def choose(self, who: IntArray, arms: FloatArray) -> IntArray:
+        """The arm of the highest mixed index of each agent in `who`."""
+        return first_highest(who, self._indices(who, arms))
+
+    def scores(self, who: IntArray, arms: FloatArray) -> FloatArray | None:
+        """The mixed index of every arm; see `Population`."""
+        return self._indices(who, arms)
+
+    def choose_and_tell(self, who: IntArray, arms: FloatArray) -> Choices:
+        """See `Population`; indices are computed once."""
+        scores = self._indices(who, arms)
+        return Choices(first_highest(who, scores), scores, None)
+
+    def _indices(self, who: IntArray, arms: FloatArray) -> FloatArray:
+        check_arms(who, arms, self._n, self.tangent.dim)
+        phi = self.tangent.of(who, arms)
+        alpha = self.weights(who)[:, None]
+        found = np.zeros(arms.shape[:2])
+        if (alpha < 1).any():
+            found += (1 - alpha) * self.pooled_index(who, phi)
+        if (alpha > 0).any():
+            found += alpha * self.network_index(who, arms, phi)
+        return found
+
+    def weights(self, who: IntArray) -> FloatArray:
+        """(w,) the mixing weight alpha of the next decision."""
+        parameters = self._parameters
+        if isinstance(parameters.mixing, float):
+            return np.full(len(who), parameters.mixing)
+        if parameters.mixing == "linear":
+            turn = self.data.count[who]
+            return np.where(turn > 3, np.minimum((turn - 3) / parameters.ramp, 1.0), 0.0)
+        first = self.pool.fresh.count[who] == 0
+        return np.where(first | (parameters.mixing == "theory"), self.alpha[who], 0.0)
+
+    def pooled_index(self, who: IntArray, phi: FloatArray) -> FloatArray:
+        """(w, K) <phi, theta> + nu_all sqrt(lambda) ||phi||_{V^-1}, over all that an agent knows."""
+        parameters, pool = self._parameters, self.pool
+        width = parameters.nu_all * np.sqrt(parameters.ridge)
+        if isinstance(pool, RidgeModels):
+            lanes = kernels.as_lanes(phi)
+            return kernels.scores_optimistic(pool.inverse, pool.theta, np.full(len(who), width), who, lanes)
+        means = np.einsum("wkp,wp->wk", phi, pool.estimates(who))
+        if parameters.rescaled:
+            low, high = means.min(axis=1, keepdims=True), means.max(axis=1, keepdims=True)
+            means = np.divide(means - low, high - low, out=np.zeros_like(means), where=high > low)
+        return np.asarray(means + width * _lengths(phi, 1 / pool.diagonals(who)))
+
+    def network_index(self, who: IntArray, arms: FloatArray, phi: FloatArray) -> FloatArray:
+        """(w, K) f(x) + nu_own sqrt(lambda) times what agents doubt on average, at the last round."""
+        parameters = self._parameters
+        theta = self.average if parameters.averaged else self.network
+        found = outputs(self._network, theta, who, arms)
+        width = parameters.nu_own * np.sqrt(parameters.ridge)
+        if parameters.less:
+            return np.asarray(found + width * _lengths(phi, self.told[who]))
+        doubts = [_lengths(phi, self.told[who, other]) for other in range(self.told.shape[1])]
+        return np.asarray(found + width * np.mean(doubts, axis=0))
+
+    # learning
+
+    def learn(self, who: IntArray, arms: FloatArray, picks: IntArray, rewards: FloatArray) -> None:
+        """One observation per agent in `who`."""
+        check_feedback(who, arms, picks, rewards, self._n, self.tangent.dim)
+        x = arms[np.arange(len(who)), picks]
+        phi = self.tangent.of(who, x[:, None])[:, 0]
+        self.pool.learn_chosen(who, phi, rewards)
+        self.own.learn_chosen(who, phi, np.zeros(len(who)))
+        self.data.add(who, arms, picks, rewards)
+
+    def calling(self) -> BoolArray:
+        """Whose turns since the last round, times the growth of the log-determinant, exceed D."""
+        return np.asarray((self._level() > self._parameters.threshold) & (self.pool.fresh.count > 0))
+
+    def urgency(self) -> FloatArray | None:
+        """How far each agent's trigger has come; see `Population`."""
+        return urgencies(self._level(), self._parameters.threshold)
+
+    def _level(self) -> FloatArray:
+        pool, ridge = self.pool, self._parameters.ridge
+        if isinstance(pool, RidgeModels) and self._parameters.determinant == "full":
+            return pool.fresh.count * pool.growth
+        base, fresh = (part.gram for part in (pool.base, pool.fresh))
+        if isinstance(pool, RidgeModels):
+            base, fresh = (np.einsum("npp->np", part) for part in (base, fresh))
+        return np.asarray(pool.fresh.count * np.log1p(fresh / (base + ridge)).sum(axis=1))
+
+    # talking
+
+    def answer(self, request: Message) -> Message | None:
+        """Hand over what is new, with a network trained on all own data; train one that is passed on; or take in."""
+        who, arrays, parameters = request.who, request.arrays, self._parameters
+        if request.kind == COLLECT.kind:
+            return Message("handed", who, self._handed(who))
+        if request.kind == "train" and parameters.passed_on:
+            return Message("trained", who, {"network": self._trained(who, np.array(arrays["network"]))})
+        if request.kind != "model":
+            return super().answer(request)
+        self.pool.replace(who, arrays["gram"], arrays["moment"], arrays["count"])
+        self.told[who] = arrays["inverse"] if parameters.less else arrays["inverses"]
+        if "network" in arrays:
+            self.average[who] = arrays["network"]
+            if parameters.passed_on:
+                self.tangent.theta[who] = self.network[who] = arrays["network"]
+        if "alpha" in arrays:
+            self.alpha[who] = arrays["alpha"]
+        return None
+
+    def restore(self, sent: Message, observed: FloatArray) -> None:
+        """What was handed over is new again, and networks are as they were before they were trained for it."""
+        if sent.kind != "handed":
+            super().restore(sent, observed)
+        arrays = sent.arrays
+        self.pool.unsettle(sent.who, arrays["gram"], arrays["moment"], arrays["count"])
+        self.data.take_back(sent.who, arrays["count"])
+        self.network[sent.who] = self.before[sent.who]
+
+    def _handed(self, who: IntArray) -> dict[str, FloatArray]:
+        parameters, fresh, own = self._parameters, self.pool.fresh, self.own
+        handed = {"gram": fresh.gram[who], "moment": fresh.moment[who], "count": fresh.count[who]}
+        handed["inverse"] = own.inverse[who] if isinstance(own, RidgeModels) else 1 / own.diagonals(who)
+        if parameters.by_theory:
+            handed["alpha"] = self._certainty(who)
+        self.data.give(who)
+        self.before[who] = self.network[who]
+        if parameters.needs_network and not parameters.passed_on:
+            start = {"own": self.network[who], "average": self.average[who]}
+            begin = start.get(parameters.start, np.repeat(self._beginning[None], len(who), axis=0))
+            self.network[who] = self._trained(who, begin.copy())
+            handed["network"] = self.network[who]
+        self.pool.settle(who)
+        return handed
+
+    def _trained(self, who: IntArray, theta: FloatArray) -> FloatArray:
+        """(w, p) trained on all own data that a round is about, where an agent has any and has not had enough.
+
+        One that strays far is cut down, and one that is lost stays as it was.
+        """
+        count = self.data.given[who]
+        training = np.flatnonzero((count > 0) & (count <= self._parameters.until))
+        if len(training):
+            some = theta[training]
+            self._parameters.train(self._network, some, self.data, who[training], count[training], self._beginning)
+            found = np.isfinite(some).all(axis=1)
+            most = FAR * np.sqrt(theta.shape[1])
+            norms = np.sqrt((some[found] ** 2).sum(axis=1, keepdims=True))
+            theta[training[found]] = some[found] * (most / np.maximum(norms, most))
+        return theta
+
+    def _certainty(self, who: IntArray) -> FloatArray:
+        """(w,) the least doubt over the largest, among probing contexts: alpha in (0, 1]."""
+        probes = np.broadcast_to(self._probes, (len(who), *self._probes.shape))
+        phi, own = self.tangent.of(who, probes), self.own
+        spread = own.inverse[who] if isinstance(own, RidgeModels) else 1 / own.diagonals(who)
+        doubts = _lengths(phi, spread)
+        return np.asarray(doubts.min(axis=1) / np.maximum(doubts.max(axis=1), np.finfo(np.float64).tiny))
+
+
+def _lengths(phi: FloatArray, inverse: FloatArray) -> FloatArray:
+    """(w, K) sqrt(phi^T M phi) of phi (w, K, p), for M (w, p, p) or diagonals (w, p)."""
+    if inverse.ndim == 2:
+        return np.asarray(np.sqrt(np.einsum("wkp,wp->wk", phi**2, inverse)))
+    squares = np.empty(phi.shape[:2])
+    for a in range(len(phi)):  # one product for each agent: what it computes depends on nobody else
+        squares[a] = np.einsum("kp,kp->k", phi[a] @ inverse[a], phi[a])
+    return np.sqrt(np.maximum(squares, 0.0))

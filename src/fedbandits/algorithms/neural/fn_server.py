@@ -1,0 +1,71 @@
+"""The server of FN-UCB: adds up statistics, averages networks or passes one on, and tells everybody."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from typing import TYPE_CHECKING, ClassVar
+
+import numpy as np
+
+from fedbandits.algorithms.neural.fn_messages import COLLECT
+from fedbandits.contract.arrays import FloatArray, IntArray, shown_to
+from fedbandits.contract.messages import Conversation, Message
+from fedbandits.contract.problem import Problem
+from fedbandits.contract.server import Server
+from fedbandits.contract.streams import Streams
+
+if TYPE_CHECKING:
+    from fedbandits.algorithms.neural.fn_ucb import FNUCB
+
+
+class FNServer(Server):
+    """`gram` (1, p, p) or (1, p), `moment` (1, p) and `count` (1,) of all that was handed over; `network` (1, p) the
+    last average, or the one that is passed on; `inverses` of everybody, (1, N, ...), or (1, ...) their last mean.
+    """
+
+    keeps: ClassVar[tuple[str, ...]] = ("gram", "moment", "count", "network", "inverses")
+
+    def __init__(self, parameters: FNUCB, problem: Problem, n: int, rng: Streams) -> None:
+        self._parameters = parameters
+        self._everybody = np.arange(n)
+        p = parameters.network(problem).parameters
+        one = np.ones(p) if parameters.matrix == "diagonal" else np.eye(p)
+        self.gram = np.zeros((1, *one.shape))
+        self.moment, self.count = np.zeros((1, p)), np.zeros(1)
+        self.network = parameters.beginning(problem, rng)[None].copy()
+        self.inverses = np.tile(one / parameters.ridge, (1, *(() if parameters.less else (n,)), *([1] * one.ndim)))
+
+    def converse(self, callers: IntArray) -> Conversation:
+        """One round, with all who can be reached."""
+        if len(callers) == 0:
+            return
+        parameters = self._parameters
+        new = yield Message(COLLECT.kind, self._everybody)
+        if len(new.who) == 0:
+            return
+        self.gram += new.arrays["gram"].sum(axis=0)
+        self.moment += new.arrays["moment"].sum(axis=0)
+        self.count += new.arrays["count"].sum()
+        told: dict[str, FloatArray] = {"gram": self.gram, "moment": self.moment, "count": self.count}
+        if parameters.less:
+            self.inverses[:] = new.arrays["inverse"].sum(axis=0) / len(new.who)
+            told["inverse"] = self.inverses
+        else:
+            self.inverses[0, new.who] = new.arrays["inverse"]
+            told["inverses"] = self.inverses
+        if parameters.passed_on:
+            yield from self._passing(new.who)
+        elif "network" in new.arrays:
+            self.network[:] = new.arrays["network"].sum(axis=0) / len(new.who)
+        if parameters.needs_network:
+            told["network"] = self.network
+        if "alpha" in new.arrays:
+            told["alpha"] = new.arrays["alpha"].min(keepdims=True)
+        yield Message("model", self._everybody, shown_to(len(self._everybody), told))
+
+    def _passing(self, who: IntArray) -> Generator[Message, Message, None]:
+        """One network, from agent to agent: each trains it on its own data; who does not answer is passed over."""
+        for agent in who:
+            reply = yield Message("train", np.array([agent]), {"network": self.network.copy()})
+            if len(reply.who):
+                self.network[:] = reply.arrays["network"]
