@@ -28,6 +28,9 @@ TALKATIVE: dict[str, dict[str, Any]] = {
     "fedlinucb-private": {"epsilon": None},  # noise of a deployed agent is nobody's to repeat; see test_private_*
     "fed-gp-ucb": {"error": 0.5, "epsilon": None},
     "ldp-gp-ucb": {"error": 0.5, "epsilon": None},
+    "neural-linear": {"width": 4, "steps": 3},
+    "fn-ucb": {"width": 4, "steps": 3},
+    "fn-ucb-less": {"width": 4, "steps": 3},
 }
 """Parameters under which an algorithm talks several times within a few dozen steps."""
 SMALL: dict[str, dict[str, Any]] = {
@@ -38,6 +41,7 @@ SMALL: dict[str, dict[str, Any]] = {
     "logistic": {"clients": 6, "dim": 5, "arms": 7},
     "gap": {"clients": 6, "dim": 5, "arms": 7},
     "rkhs-mixture": {"clients": 6, "arms": 7},
+    "cosine": {"clients": 6, "dim": 4, "arms": 5},
 }
 
 
