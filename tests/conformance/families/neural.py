@@ -94,8 +94,8 @@ FAMILY = Family(
     harsh={"ridge": 1e-5, "until": 100},
     affordable={
         "neural-linear": 10_000,
-        "fn-ucb": 10_000,
-        "fn-ucb-less": 10_000,
+        "fn-ucb": 2_000,
+        "fn-ucb-less": 2_000,
         "neural-ucb": 10_000,
         "neural-ts": 10_000,
     },
