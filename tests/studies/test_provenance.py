@@ -34,7 +34,7 @@ algorithms = {"mine": Mine(threshold=2.0), "alone": fb.algorithms.IndependentLin
 with warnings.catch_warnings(record=True) as caught:
     warnings.simplefilter("always")
     fb.compare(algorithms, environment, horizon=5, seeds=2, out="out")
-print(*{str(warning.message) for warning in caught if "changed since" in str(warning.message)}, sep="\\n")
+print(*(str(warning.message) for warning in caught if "changed since" in str(warning.message)), sep="\\n")
 """
 
 

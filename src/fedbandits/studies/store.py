@@ -43,6 +43,7 @@ class Store:
     def __init__(self, directory: str | os.PathLike[str], settings: Mapping[str, Any], seeds: Sequence[int]) -> None:
         self.directory = Path(directory)
         self._fingerprints: dict[Path, str] = {}
+        self._told = False
         held = self._held()
         if held is not None:
             self._refuse_other_settings(held["identity"], plain(settings["identity"]))
@@ -73,9 +74,11 @@ class Store:
                 "or remove it"
             )
         if record.code != code(task):
-            warnings.warn(
-                f"{self.directory} holds results of code that has changed since; running them again", stacklevel=2
-            )
+            if not self._told:  # of all of them at once
+                warnings.warn(
+                    f"{self.directory} holds results of code that has changed since; running them again", stacklevel=2
+                )
+            self._told = True
             return None
         return record.run
 
