@@ -246,7 +246,8 @@ def test_what_alone_agents_spend():
 # the contract, for what defaults do not show
 
 _NOISE = {"additive": "every release has noise of its own", "never asked": "what was released stays released"}
-_ASKED = _NOISE | {"adds": "whoever is asked again releases again"}
+_AGAIN = "whoever is asked again releases again"
+_ASKED = _NOISE | {"adds": _AGAIN, "returned": _AGAIN}
 WAITS = ("two worlds", "resumable", "returned", "never asked", "urgency", "meanwhile")
 
 
