@@ -6,7 +6,9 @@ import importlib
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
+from scipy.optimize import minimize
 
 from fedbandits.experiments import run_experiment
 from fedbandits.findings.results import Results
@@ -61,6 +63,9 @@ what was here before
 <!-- measured claims tiny -->
 <!-- /measured -->
 
+<!-- measured claims tiny only=holds -->
+<!-- /measured -->
+
 <!-- measured table tiny metric=regret_per_client columns=threshold of="dis;alone" at.clients=6 name.dis="*others*" -->
 <!-- /measured -->
 
@@ -112,7 +117,8 @@ def test_marks_are_filled_in_from_results(measured, results, page):
     assert "what was here" not in text
     assert text.startswith(PAGE.partition("\n")[0])
     assert "| `tiny` | 3 | 1 holds, 1 fails |" in text
-    assert f"- learning hurts: **fails** ({held.claims[1].measured})" in text
+    assert f"- `tiny`: learning hurts: **fails** ({held.claims[1].measured})" in text
+    assert f"only=holds -->\n- `tiny`: learning helps ({held.claims[0].measured})\n<!-- /measured -->" in text
     six = final[final["clients"] == 6].assign(each=lambda rows: rows["regret"] / 6)
     means = six.groupby(["algorithm", "threshold"], dropna=False)["each"].mean()
     assert "| threshold | 0.5 | 2 |\n|---|---|---|\n| *others* | " in text
@@ -163,7 +169,8 @@ def test_a_page_that_is_filled_in_stays_as_it_is(measured, results, page):
         ("table tiny metric=regret columns=clients -->", "several runs for each algorithm, clients; say which by at."),
         ("value tiny metric=regret of=alone at.clients=7 -->", "no run of tiny is what a mark asks for"),
         ("value tiny metric=regret of=aline at.clients=6 -->", "no algorithm aline"),
-        ("claims tiny huge -->", "one experiment is needed"),
+        ("claims tiny only=failing -->", "only=failing is none of holds, fails, undecided"),
+        ("table tiny tiny metric=regret columns=clients -->", "one experiment is needed"),
     ],
 )
 def test_what_cannot_be_filled_in_is_told_and_nothing_is_written(measured, results, tmp_path, capsys, mark, error):
@@ -180,3 +187,20 @@ def test_marks_have_to_be_closed(measured, results, tmp_path, capsys):
     page.write_text("<!-- measured verdicts tiny -->\n<!-- measured verdicts tiny -->\n<!-- /measured -->\n")
     assert measured.main([str(page), "--results", str(results)]) == 2
     assert "not closed" in capsys.readouterr().err
+
+
+def test_names_keep_apart_and_near(measured):
+    lines = sys.modules["lines"]
+    assert lines.spread([0.1, 0.5, 0.9], 0.1) == pytest.approx([0.1, 0.5, 0.9])
+    assert lines.spread([0.3, 0.3], 0.1) == pytest.approx([0.25, 0.35])
+    rng = np.random.default_rng(0)
+    for _ in range(20):
+        places = np.sort(rng.uniform(size=6))
+        found = np.array(lines.spread(places, 0.12))
+        assert (np.diff(found) >= 0.12 - 1e-12).all()
+        best = minimize(
+            lambda guess, places=places: ((guess - places) ** 2).sum(),
+            found,
+            constraints={"type": "ineq", "fun": lambda guess: np.diff(guess) - 0.12},
+        )
+        assert ((found - places) ** 2).sum() <= best.fun + 1e-6

@@ -4,7 +4,7 @@ Between `<!-- measured KIND EXPERIMENT ... KEY=VALUE ... -->` and `<!-- /measure
 experiments say, as `fedbandits run EXPERIMENT` has left them in results/EXPERIMENT:
 
     verdicts EXPERIMENT...                       a table: seeds, and how many claims hold, fail and are undecided
-    claims EXPERIMENT                            every claim with its verdict and figures
+    claims EXPERIMENT...                         every claim with its verdict and figures, or only=fails
     table EXPERIMENT metric= columns=            means with standard errors, a row for every algorithm, or rows=COLUMN;
                                                  with columns=algorithm a single row
     value EXPERIMENT metric= of=                 one mean, within a line of text; per=LABEL divides it by another's
@@ -128,9 +128,17 @@ def verdicts(asked: Asked) -> str:
 
 
 def claims(asked: Asked) -> str:
-    """Every claim of one experiment."""
-    found = asked.one().claims
-    return "\n".join(f"- {claim.text}: {_VERDICTS[claim.verdict]} ({claim.measured})" for claim in found)
+    """The claims of experiments, all of them or those of one verdict."""
+    only = asked.options.get("only", "")
+    if only and only not in _VERDICTS:
+        raise ConfigError(f"{asked.page.name}: only={only} is none of {', '.join(_VERDICTS)}")
+    found = [(name, claim) for name in asked.names for claim in asked.load(name).claims]
+    return "\n".join(
+        f"- `{name}`: {claim.text}"
+        + (f" ({claim.measured})" if only else f": {_VERDICTS[claim.verdict]} ({claim.measured})")
+        for name, claim in found
+        if only in ("", claim.verdict)
+    )
 
 
 def table(asked: Asked) -> str:
