@@ -143,16 +143,19 @@ def test_marks_are_filled_in_from_results(measured, results, page):
 
 
 def test_a_page_that_is_filled_in_stays_as_it_is(measured, results, page):
-    words = [str(page), "--results", str(results)]
+    words, kept = [str(page), "--results", str(results)], [part for part in PAGE.split("\n\n") if "n.png" in part]
+    page.write_text("\n\n".join(["# A page", *kept]))
+    before = page.read_text()
     assert measured.main([*words, "--check"]) == 1
-    assert page.read_text() == PAGE
+    assert page.read_text() == before
     assert not (page.parent / "images").exists()
     measured.main(words)
-    text, picture = page.read_text(), (page.parent / "images" / "tiny.png").read_bytes()
+    text, picture = page.read_text(), (page.parent / "images" / "n.png").read_bytes()
+    assert text != before
     assert measured.main([*words, "--check"]) == 0
     measured.main(words)
     assert page.read_text() == text
-    assert (page.parent / "images" / "tiny.png").read_bytes() == picture
+    assert (page.parent / "images" / "n.png").read_bytes() == picture
 
 
 @pytest.mark.parametrize(
