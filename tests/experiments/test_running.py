@@ -161,3 +161,16 @@ def test_theory_is_asked_for_in_the_file(small):
     results = run_experiment(small, seeds=1)
     assert results.settings["run"]["theory"] is True
     assert results.frame["upper_bound"].isna().all()  # nothing is known of these algorithms' constants
+
+
+@pytest.mark.parametrize(("asked", "run"), [(None, [100, 101, 102]), (2, [100, 101]), ([7], [7])])
+def test_seeds_begin_where_the_file_says(small, asked, run):
+    small.write_text(SMALL.replace("seeds = 3", "seeds = 3\nfirst_seed = 100"))
+    results = run_experiment(small, asked, horizon=2)
+    assert sorted(results.final()["seed"].unique()) == run
+
+
+def test_a_first_seed_below_zero_is_refused(small):
+    small.write_text(SMALL.replace("seeds = 3", "first_seed = -1"))
+    with pytest.raises(ConfigError, match=r"run\.first_seed"):
+        run_experiment(small)

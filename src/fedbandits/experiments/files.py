@@ -5,7 +5,8 @@
     [network]                         optional, for agents without a server: name = "ring", and its parameters
     [attack]                          optional, agents that lie to their server: name = "inflate", share, strength,
                                       lies; see `fedbandits.Attack`
-    [run]                             horizon, seeds (how many), points (steps kept of each run), coverage (whether
+    [run]                             horizon, seeds (how many), first_seed (0; another one where parameters were chosen
+                                      on the seeds before it), points (steps kept of each run), coverage (whether
                                       confidence ellipsoids are checked), theory (whether bounds are evaluated)
     [algorithms.LABEL]                name = "dislinucb", and its parameters; through = ["quantise:bits=8"] for stages
                                       (one of your own by its address, name = "my_module:MyAlgorithm"; likewise
@@ -84,6 +85,7 @@ class RunSettings(BaseModel):
 
     horizon: Annotated[int, Field(ge=1)]
     seeds: Annotated[int, Field(ge=1)] = 10
+    first_seed: Annotated[int, Field(ge=0)] = 0
     points: Annotated[int, Field(ge=1)] = 200
     coverage: bool = False
     theory: bool = False

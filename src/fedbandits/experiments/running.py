@@ -9,7 +9,7 @@ from fedbandits.contract.catalogue import ConfigError
 from fedbandits.contract.description import describe
 from fedbandits.experiments.files import NETWORK_NAME, Experiment, load_experiment
 from fedbandits.findings.results import Results
-from fedbandits.studies.study import Case, Study, run_study
+from fedbandits.studies.study import Case, Study, run_study, seed_list
 from fedbandits.studies.watching import Watcher
 
 
@@ -26,8 +26,8 @@ def run_experiment(
 ) -> Results:
     """Run `experiment`, or what of it `out` does not hold yet, and judge its claims.
 
-    `full` runs it at the size of its table [full]; `seeds` and `horizon` replace what the file says. More seeds than
-    before extend what `out` holds.
+    `full` runs it at the size of its table [full]; `seeds` and `horizon` replace what the file says. A number of seeds
+    counts from the file's first one on; a list is taken as it is. More seeds than before extend what `out` holds.
     """
     if not isinstance(experiment, Experiment):
         experiment = load_experiment(experiment)
@@ -46,9 +46,10 @@ def run_experiment(
         claims=[claim.model_dump(exclude_defaults=True) for claim in experiment.claims],
         published=[figure.model_dump() for figure in experiment.published],
     )
-    return run_study(
-        study, experiment.run.seeds if seeds is None else seeds, jobs, engine=engine, out=out, watcher=watcher
-    )
+    if not isinstance(seeds, Sequence):
+        count = experiment.run.seeds if seeds is None else seeds
+        seeds = [experiment.run.first_seed + number for number in seed_list(count)]
+    return run_study(study, seeds, jobs, engine=engine, out=out, watcher=watcher)
 
 
 def _identity(experiment: Experiment) -> dict[str, object]:
