@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import fedbandits as fb
+from fedbandits.algorithms.neural.fn_messages import FAR
 from fedbandits.algorithms.neural.neural_ucb import NeuralTS, NeuralUCB
 from fedbandits.contract.errors import ConfigError
 from fedbandits.contract.problem import Problem
@@ -100,3 +101,15 @@ def test_it_learns_what_no_linear_model_can():
     neural = fb.simulate(NeuralUCB(ridge=0.1), environment, 400, seed=1)
     linear = fb.simulate("independent-linucb", environment, 400, seed=1)
     assert neural.regret[-1] < 0.6 * linear.regret[-1]
+
+
+@pytest.mark.parametrize("length", [30.0, 1e4])
+@pytest.mark.parametrize("kind", [NeuralUCB, NeuralTS])
+def test_networks_survive_contexts_at_which_descent_diverges(kind, length):
+    algorithm, problem, agents = alone(kind, steps=30)
+    rng = np.random.default_rng(3)
+    for _ in range(30):
+        arms = length * rng.standard_normal((1, 3, D))
+        pick = agents.choose(ROW, arms)
+        agents.learn(ROW, arms, pick, rng.normal(size=1))
+    assert np.linalg.norm(agents.network.theta[0]) <= FAR * np.sqrt(algorithm.network(problem).parameters) * (1 + 1e-12)

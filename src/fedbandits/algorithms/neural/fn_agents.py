@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from fedbandits.algorithms.neural.fn_messages import COLLECT, FAR
+from fedbandits.algorithms.neural.fn_messages import COLLECT
 from fedbandits.contract.arrays import BoolArray, FloatArray, IntArray, check_arms, check_feedback, first_highest
 from fedbandits.contract.messages import Message
 from fedbandits.contract.population import Choices, Population
@@ -199,19 +199,13 @@ class FNAgents(Population):
         return handed
 
     def _trained(self, who: IntArray, theta: FloatArray) -> FloatArray:
-        """(w, p) trained on all own data that a round is about, where an agent has any and has not had enough.
-
-        One that strays far is cut down, and one that is lost stays as it was.
-        """
+        """(w, p) trained on all own data that a round is about, where an agent has any and has not had enough."""
         count = self.data.given[who]
         training = np.flatnonzero((count > 0) & (count <= self._parameters.until))
         if len(training):
             some = theta[training]
             self._parameters.train(self._network, some, self.data, who[training], count[training], self._beginning)
-            found = np.isfinite(some).all(axis=1)
-            most = FAR * np.sqrt(theta.shape[1])
-            norms = np.sqrt((some[found] ** 2).sum(axis=1, keepdims=True))
-            theta[training[found]] = some[found] * (most / np.maximum(norms, most))
+            theta[training] = some
         return theta
 
     def _certainty(self, who: IntArray) -> FloatArray:

@@ -18,6 +18,7 @@ from typing import Annotated
 import numpy as np
 from pydantic import Field
 
+from fedbandits.algorithms.neural.fn_messages import FAR
 from fedbandits.contract.arrays import FloatArray, IntArray
 from fedbandits.contract.errors import ConfigError
 from fedbandits.contract.parameters import parameters
@@ -80,11 +81,15 @@ class NetworkParameters(ABC):
         end: IntArray,
         anchor: FloatArray,
     ) -> None:
-        """Move `theta` (w, p) in place, over the first `end` (w,) observations of `who`; `anchor` (p,) is theta_0."""
-        paper = self.printed
+        """Move `theta` (w, p) in place, over the first `end` (w,) observations of `who`; `anchor` (p,) is theta_0.
+
+        At a fixed rate descent diverges where contexts are long. A network that strays far is cut down, and one that is
+        lost stays as it was.
+        """
+        paper, moved = self.printed, theta.copy()
         descend(
             network,
-            theta,
+            moved,
             data,
             who,
             end,
@@ -94,3 +99,7 @@ class NetworkParameters(ABC):
             decay=self.width * self.ridge if paper else self.ridge,
             anchor=anchor if paper else np.zeros_like(anchor),
         )
+        with np.errstate(over="ignore", invalid="ignore"):
+            norms = np.sqrt((moved**2).sum(axis=1, keepdims=True))
+        found, most = np.isfinite(norms[:, 0]), FAR * np.sqrt(theta.shape[1])
+        theta[found] = moved[found] * (most / np.maximum(norms[found], most))
