@@ -18,7 +18,8 @@ from fedbandits.cli import app
 from fedbandits.contract.algorithm import Algorithm
 from fedbandits.contract.catalogue import ConfigError
 from fedbandits.deploy import Agent, InputError
-from fedbandits.deploy.flower.book.book import BOOK, SETTINGS, Book
+from fedbandits.deploy.flower.book.book import Book
+from fedbandits.deploy.flower.book.names import BOOK, SETTINGS
 from fedbandits.deploy.flower.conversation.coordinator import Coordinator
 from fedbandits.deploy.flower.conversation.desk import Desk, fingerprint
 from fedbandits.deploy.flower.conversation.turnstile import alone

@@ -13,7 +13,8 @@ pytest.importorskip("flwr", reason="needs the extra fedbandits[deploy]")
 
 import httpx
 
-from fedbandits.deploy.flower.book.book import BOOK, Book
+from fedbandits.deploy.flower.book.book import Book
+from fedbandits.deploy.flower.book.names import BOOK
 from fedbandits.deploy.flower.conversation.turnstile import alone
 from fedbandits.deploy.flower.machine.runs import Run
 from fedbandits.deploy.flower.operating import operate

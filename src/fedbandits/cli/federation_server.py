@@ -44,7 +44,7 @@ def serve(
     from fedbandits.contract.extras import require
 
     require("deploy", "flwr", "cryptography")
-    from fedbandits.deploy.flower.book.book import SETTINGS
+    from fedbandits.deploy.flower.book.names import SETTINGS
     from fedbandits.deploy.flower.conversation.carrier import Patience
     from fedbandits.deploy.flower.machine.runs import Runs, run_config
     from fedbandits.deploy.flower.operating.supervision import Supervisor, until_signalled

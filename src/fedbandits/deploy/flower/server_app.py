@@ -22,7 +22,8 @@ from flwr.supercore.run import RunNotRunningException
 
 from fedbandits.contract.catalogue import ConfigError
 from fedbandits.deploy.errors import StorageError, translated
-from fedbandits.deploy.flower.book.book import BOOK, LOG, SETTINGS, Book
+from fedbandits.deploy.flower.book.book import Book
+from fedbandits.deploy.flower.book.names import BOOK, LOG, SETTINGS
 from fedbandits.deploy.flower.conversation.carrier import Patience
 from fedbandits.deploy.flower.conversation.coordinator import Coordinator
 from fedbandits.deploy.flower.conversation.desk import fingerprint

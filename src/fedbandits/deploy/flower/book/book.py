@@ -28,6 +28,7 @@ from fedbandits.deploy.flower.book.clocks import Clocks
 from fedbandits.deploy.flower.book.contributions import Contributions, Handed
 from fedbandits.deploy.flower.book.durations import Durations, Outcome
 from fedbandits.deploy.flower.book.expelled import Expelled
+from fedbandits.deploy.flower.book.names import BOOK
 from fedbandits.deploy.flower.book.quarantine import Quarantine
 from fedbandits.deploy.flower.book.rejections import Kind, Rejection, Rejections
 from fedbandits.deploy.flower.book.sightings import Sightings
@@ -37,9 +38,6 @@ from fedbandits.deploy.flower.book.verdicts import Turn, Verdicts
 from fedbandits.deploy.flower.post import Letter
 from fedbandits.deploy.storage.files import claim
 from fedbandits.deploy.storage.log_check import refuse_damaged_log
-
-SETTINGS, BOOK, LOG = "federation.json", "server.db", "server.log"
-"""The files in a server's directory: what the agents were made with, the book, and what the server has to say."""
 
 
 @dataclass(frozen=True, slots=True)

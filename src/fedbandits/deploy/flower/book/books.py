@@ -8,7 +8,8 @@ from pathlib import Path
 
 from fedbandits.contract.catalogue import ConfigError
 from fedbandits.deploy.errors import translated
-from fedbandits.deploy.flower.book.book import BOOK, Book
+from fedbandits.deploy.flower.book.book import Book
+from fedbandits.deploy.flower.book.names import BOOK
 
 
 @contextmanager

@@ -15,7 +15,7 @@ from dataclasses import dataclass, fields, replace
 from pathlib import Path
 
 from fedbandits.deploy.embedded.agent import Agent
-from fedbandits.deploy.flower.book.book import BOOK, SETTINGS
+from fedbandits.deploy.flower.book.names import BOOK, SETTINGS
 from fedbandits.deploy.flower.machine.certificates import make_certificates, make_key
 from fedbandits.deploy.flower.machine.ports import LOOPBACK
 from fedbandits.deploy.settings import Settings

@@ -6,8 +6,8 @@ import time
 from pathlib import Path
 
 from fedbandits.contract.catalogue import ConfigError
-from fedbandits.deploy.flower.book.book import SETTINGS
 from fedbandits.deploy.flower.book.books import book_in
+from fedbandits.deploy.flower.book.names import SETTINGS
 from fedbandits.deploy.flower.conversation.expelling import is_left, retracts
 from fedbandits.deploy.flower.operating.influence import Influence, influences
 from fedbandits.deploy.settings import Settings, stored

@@ -21,7 +21,8 @@ from fedbandits.contract.server import Server
 from fedbandits.deploy.backup import back_up
 from fedbandits.deploy.embedded.parts import parts_of
 from fedbandits.deploy.errors import InputError
-from fedbandits.deploy.flower.book.book import BOOK, SETTINGS, Book
+from fedbandits.deploy.flower.book.book import Book
+from fedbandits.deploy.flower.book.names import BOOK, SETTINGS
 from fedbandits.deploy.flower.conversation.turnstile import alone
 from fedbandits.deploy.flower.serving import Serving
 from fedbandits.deploy.migrating import Change

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from fedbandits.contract.budget import Budget
 from fedbandits.contract.catalogue import ConfigError
-from fedbandits.deploy.flower.book.book import SETTINGS
+from fedbandits.deploy.flower.book.names import SETTINGS
 from fedbandits.deploy.settings import stored
 
 

@@ -14,8 +14,9 @@ import numpy as np
 from fedbandits.contract.arrays import Array
 from fedbandits.contract.errors import ConfigError
 from fedbandits.contract.wire import Wire, WireError
-from fedbandits.deploy.flower.book.book import SETTINGS, Book
+from fedbandits.deploy.flower.book.book import Book
 from fedbandits.deploy.flower.book.books import book_in
+from fedbandits.deploy.flower.book.names import SETTINGS
 from fedbandits.deploy.flower.book.quarantine import Entry, Spoken
 from fedbandits.deploy.flower.trust.inspection import Inspector, RejectedError
 from fedbandits.deploy.flower.trust.past import Pasts, Trust

@@ -25,7 +25,8 @@ import httpx
 
 from fedbandits.contract.catalogue import ConfigError
 from fedbandits.deploy.errors import AgentError, translated
-from fedbandits.deploy.flower.book.book import BOOK, Book
+from fedbandits.deploy.flower.book.book import Book
+from fedbandits.deploy.flower.book.names import BOOK
 from fedbandits.deploy.flower.conversation.endurance import Backoff
 from fedbandits.deploy.flower.conversation.turnstile import is_taken
 from fedbandits.deploy.flower.machine.runs import Run
