@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -67,6 +67,15 @@ class Population(Stateful):
     def answer(self, request: Message) -> Message | None:
         """Do what `request` says to its addressees; None where there is nothing to send back."""
         raise WireError(f"{type(self).__name__} do not understand {request.kind!r}")
+
+    def ponder(self, request: Message) -> Callable[[], Message] | None:
+        """How to find what `answer` would say to `request` now, where that changes nothing and may take long; None
+        where `answer` itself has to be asked, as always unless a subclass says otherwise.
+
+        The work rests on what is known at this moment: it may be done in another thread while the agents go on learning
+        and choosing, and comes to the same bits. Whoever has done it need not call `answer`.
+        """
+        return None
 
     def restore(self, sent: Message, observed: FloatArray) -> None:
         """What the agents handed over in `sent`, their latest such answer, was not taken in: it is theirs again.

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import ClassVar
+from copy import copy
+from typing import ClassVar, Self
 
 import numpy as np
 
@@ -61,6 +62,14 @@ class Observations(Stateful):
     def take_back(self, who: IntArray, count: FloatArray) -> None:
         """The server was not told of the last `count` (w,) observations that were given."""
         self.given[who] -= count.astype(np.int64)
+
+    def so_far(self) -> Self:
+        """The same as they are now, whatever is added or given later; another thread may read them meanwhile. Nothing
+        is copied but counts: observations are never changed.
+        """
+        held = copy(self)
+        held.count, held.given = self.count.copy(), self.given.copy()
+        return held
 
     def since(self, who: IntArray) -> Iterator[tuple[IntArray, FloatArray, FloatArray]]:
         """What `who` have observed beyond what was given, in order and one observation of each agent at a time: those

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
@@ -106,66 +108,64 @@ class NetworkAgents(ExploringAgents):
 
     def answer(self, request: Message) -> Message | None:
         """Tell sums over what was observed before the synchronisation began, or take in its result."""
-        who, arrays = request.who, request.arrays
         if request.kind == OPEN.kind:
-            return self._tally(who)
+            return self._tally(request.who)
         if request.kind == MODEL.kind:
             self._replace(request)
             return None
-        if request.kind == ASK_SLOPE.kind:
-            slope = self._slope(request, self._told(request))
-            return Message(SLOPE.kind, who, {"gradient": slope, "count": self._count(who)})
-        if request.kind == ASK_TRAINED.kind:
-            return self._trained(request)
-        if request.kind == ASK_LAYER.kind:
-            inner = _one(arrays["inner"])
-            theta = np.zeros((len(inner), self._network.parameters))  # the last layer's own weights do not matter
-            theta[:, : inner.shape[1]] = inner
-            gram, moment = feature_sums(
-                self._network,
-                theta,
-                self.data,
-                who,
-                self.data.given[who],
-                shift=arrays["mean"],
-                spread=arrays["deviation"],
-            )
-            return Message(LAYER.kind, who, {"gram": gram, "moment": moment, "count": self._count(who)})
-        return Population.answer(self, request)
+        work = self.ponder(request)
+        return Population.answer(self, request) if work is None else work()
+
+    def ponder(self, request: Message) -> Callable[[], Message] | None:
+        """Sums over data that a synchronisation is about; see `Population`."""
+        found = {ASK_SLOPE.kind: self._sloping, ASK_TRAINED.kind: self._trained, ASK_LAYER.kind: self._layered}
+        if request.kind not in found:
+            return None
+        return partial(found[request.kind], request, self.data.so_far())
 
     def _tally(self, who: IntArray) -> Message:
         self.data.give(who[self.data.count[who] >= LEAST])
         ready = self.data.given[who] > 0
         told = {name: np.where(ready, self.totals[who, place], 0.0) for place, name in enumerate(_TOTALS)}
-        return Message(TALLY.kind, who, {"count": self._count(who), **told})
-
-    def _count(self, who: IntArray) -> FloatArray:
-        """(w,) how many observations of each a synchronisation is about."""
-        return self.data.given[who].astype(np.float64)
+        return Message(TALLY.kind, who, {"count": _given(self.data, who), **told})
 
     def _told(self, request: Message) -> FloatArray:
         """(1, p) or (w, p) the parameters that were asked at."""
         return np.concatenate([_one(request.arrays["inner"]), _one(request.arrays["head"])], axis=1)
 
-    def _slope(self, request: Message, theta: FloatArray) -> FloatArray:
+    def _sloping(self, request: Message, data: Observations) -> Message:
+        slope = self._slope(request, data, self._told(request))
+        return Message(SLOPE.kind, request.who, {"gradient": slope, "count": _given(data, request.who)})
+
+    def _slope(self, request: Message, data: Observations, theta: FloatArray) -> FloatArray:
         who, arrays = request.who, request.arrays
         return gradient_sums(
-            self._network, theta, self.data, who, self.data.given[who], shift=arrays["mean"], spread=arrays["deviation"]
+            self._network, theta, data, who, data.given[who], shift=arrays["mean"], spread=arrays["deviation"]
         )
 
-    def _trained(self, request: Message) -> Message:
+    def _trained(self, request: Message, data: Observations) -> Message:
         """Own steps from where everybody was told to begin."""
         who = request.who
-        count = self._count(who)
+        count = _given(data, who)
         begin = np.broadcast_to(self._told(request), (len(who), self._network.parameters)).copy()
         some = np.maximum(count, 1)[:, None]
         found = descended(
             begin,
-            lambda theta: (2 * self._slope(request, theta) + self._parameters.decay * theta) / some,
+            lambda theta: (2 * self._slope(request, data, theta) + self._parameters.decay * theta) / some,
             Adam(self._parameters.rate),
             self._parameters.steps,
         )
         return Message(TRAINED.kind, who, {"weighted": count[:, None] * found, "count": count})
+
+    def _layered(self, request: Message, data: Observations) -> Message:
+        who, arrays = request.who, request.arrays
+        inner = _one(arrays["inner"])
+        theta = np.zeros((len(inner), self._network.parameters))  # the last layer's own weights do not matter
+        theta[:, : inner.shape[1]] = inner
+        gram, moment = feature_sums(
+            self._network, theta, data, who, data.given[who], shift=arrays["mean"], spread=arrays["deviation"]
+        )
+        return Message(LAYER.kind, who, {"gram": gram, "moment": moment, "count": _given(data, who)})
 
     def _replace(self, request: Message) -> None:
         """The result of a synchronisation, and on top of it what was observed since it began."""
@@ -179,6 +179,11 @@ class NetworkAgents(ExploringAgents):
         self.pooled[who] = arrays["count"]
         for late, x, rewards in self.data.since(who):
             self._take_in(late, x, rewards)
+
+
+def _given(data: Observations, who: IntArray) -> FloatArray:
+    """(w,) how many observations of each were given."""
+    return data.given[who].astype(np.float64)
 
 
 def _one(rows: FloatArray) -> FloatArray:

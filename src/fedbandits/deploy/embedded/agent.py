@@ -20,6 +20,7 @@ from fedbandits.deploy.embedded.importing import Importing, read_log
 from fedbandits.deploy.embedded.inputs import Arms, Menu, NamesOfArms, check_person, menu, seconds
 from fedbandits.deploy.embedded.logged import Logged, page
 from fedbandits.deploy.embedded.places import Places, unit
+from fedbandits.deploy.embedded.pondering import ponder
 from fedbandits.deploy.embedded.population import population_with_secret
 from fedbandits.deploy.embedded.rehearsal import rehearse
 from fedbandits.deploy.embedded.replica import Replica
@@ -277,10 +278,14 @@ class Agent:
         `verdicts` come with the letter: what became of earlier replies that handed something over. What was declined is
         the agent's again, and goes with the next such reply (`acknowledgements`); replies are kept until that is known.
         None is for a server that never tells: it is taken to have taken in everything.
+
+        Answers that go over everything that was observed are found while decisions go on (`pondering`).
         """
         check_turn(conversation, turn)
+        pondered = ponder(self._transactions, self._journal, letter, conversation, turn)
         with self._transactions.writing() as replica:
-            return Answering(self._journal, replica, self._clock()).answer(letter, conversation, turn, verdicts)
+            answering = Answering(self._journal, replica, self._clock())
+            return answering.answer(letter, conversation, turn, verdicts, pondered)
 
     def unacknowledged(self) -> list[tuple[str, int]]:
         """Conversations and turns of replies that handed something over of which no server has said what became."""

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from fedbandits.deploy.embedded.acknowledgements import LAST_TURN, Verdict, settled_by, written
 from fedbandits.deploy.embedded.inputs import check_text
+from fedbandits.deploy.embedded.pondering import Pondered
 from fedbandits.deploy.embedded.replica import Replica
 from fedbandits.deploy.errors import ConflictError, InputError
 from fedbandits.deploy.storage.journal import Journal
@@ -19,9 +20,16 @@ class Answering:
         self._replica = replica
         self._now = now
 
-    def answer(self, letter: bytes, conversation: str, turn: int, verdicts: Sequence[Verdict] | None) -> bytes | None:
+    def answer(
+        self,
+        letter: bytes,
+        conversation: str,
+        turn: int,
+        verdicts: Sequence[Verdict] | None,
+        pondered: Pondered | None = None,
+    ) -> bytes | None:
         """The reply to a letter; see `Agent.answer`. What it tells about earlier replies, and what it asks for, are
-        taken in together or not at all.
+        taken in together or not at all. What was `pondered` about it before is used if it still stands.
         """
         known = self._journal.reply_to(conversation, turn, letter)
         if known is not None:
@@ -33,7 +41,8 @@ class Answering:
         replica, journal = self._replica, self._journal
         request = replica.read(letter)
         settled = settled_by(verdicts or (), journal)
-        reply = replica.answer(request, self._now, settled=settled, acknowledged=verdicts is not None)
+        found = pondered.found if pondered is not None and not settled and pondered.stands(replica) else None
+        reply = replica.answer(request, self._now, settled=settled, acknowledged=verdicts is not None, found=found)
         entry = replica.counts.entry
         pending = replica.awaits_verdict(entry)
         journal.answer(

@@ -6,7 +6,8 @@ import dataclasses
 import json
 import logging
 import zipfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 import numpy as np
@@ -153,19 +154,19 @@ class Replica:
         *,
         settled: Sequence[HandOver] = (),
         acknowledged: bool = False,
+        found: Message | None = None,
     ) -> bytes | None:
         """Do what the server says; the reply as bytes, if there is one.
 
         First, what the letter tells about earlier replies (`settled`) is taken in. `acknowledged`: the server tells
-        what becomes of the reply, if it hands something over (`awaits_verdict`).
+        what becomes of the reply, if it hands something over (`awaits_verdict`). `found`: the reply, where it is known
+        already and changes nothing (`pondering`).
         """
         self._enter(nonce)
         for told in settled:
             self._settle(told)
-        try:
-            reply = self.population.answer(request)
-        except Exception as error:  # whatever a stranger's numbers may lead to
-            raise LetterError(f"the letter {request.kind!r} cannot be answered: {error}") from error
+        with answering(request):
+            reply = self.population.answer(request) if found is None else found
         self.counts.entry += 1
         self.counts.letters += 1
         self.counts.synchronised_at = at
@@ -278,14 +279,34 @@ class Replica:
                 return event.chosen_by is ChosenBy.CHANCE or own == event.pick
             case Answered():
                 request, told = self.read(event.request), event.settled
-                reply = self.answer(request, event.at, nonce, settled=told, acknowledged=event.handed_over)
+                found = None if told else self._pondered(request, event.reply)
+                reply = self.answer(request, event.at, nonce, settled=told, acknowledged=event.handed_over, found=found)
                 return _say_the_same(reply, event.reply)
             case Rewarded():
                 self.learn(event.decision, event.value, nonce)
                 return True
 
+    def _pondered(self, request: Message, recorded: bytes | None) -> Message | None:
+        """The recorded reply to a question that would change nothing if it were answered again."""
+        if recorded is None or self.population.ponder(request) is None:
+            return None
+        try:
+            kind, arrays = Wire.decode(recorded)
+            return self._wire.gathered(kind, ALONE, [arrays], "up")
+        except ValueError:  # it is answered again, and held against this
+            return None
+
     def _shown(self, decided: Decided) -> FloatArray:
         return np.frombuffer(decided.arms, FLOATS).reshape(-1, self._settings.dim).copy()
+
+
+@contextmanager
+def answering(request: Message) -> Iterator[None]:
+    """Whatever a stranger's numbers may lead to is a `LetterError`."""
+    try:
+        yield
+    except Exception as error:
+        raise LetterError(f"the letter {request.kind!r} cannot be answered: {error}") from error
 
 
 def _say_the_same(now: bytes | None, then: bytes | None) -> bool:
