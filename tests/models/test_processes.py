@@ -10,10 +10,15 @@ from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import RBF
 
 from fedbandits.contract.errors import ConfigError
-from fedbandits.models.kernels import Linear, SquaredExponential
+from fedbandits.models.kernels import Linear, Matern, SquaredExponential
 from fedbandits.models.processes import Processes
 
-KERNELS = [SquaredExponential((0.7, 1.3)), SquaredExponential((0.7, 1.3), additive=True), Linear(2)]
+KERNELS = [
+    SquaredExponential((0.7, 1.3)),
+    SquaredExponential((0.7, 1.3), additive=True),
+    Linear(2),
+    *(Matern((0.7, 1.3), smoothness) for smoothness in (0.5, 1.5, 2.5)),
+]
 
 
 def observations(count, n=3, seed=0):
@@ -39,7 +44,7 @@ def direct(kernel, points, rewards, arms, ridge):
 
 @settings(max_examples=25, deadline=None)
 @given(
-    which=st.sampled_from(range(3)),
+    which=st.sampled_from(range(len(KERNELS))),
     count=st.integers(0, 90),
     ridge=st.sampled_from([1e-3, 0.1, 1.0, 10.0]),
     seed=st.integers(0, 999),
@@ -80,7 +85,7 @@ def test_the_same_point_again_and_again_does_no_harm():
     assert deviation[0, 1] > deviation[0, 0]
 
 
-@pytest.mark.parametrize("kernel", KERNELS, ids=["product", "additive", "linear"])
+@pytest.mark.parametrize("kernel", KERNELS, ids=repr)
 def test_an_agent_alone_computes_the_same_bits(kernel):
     """Whatever others have observed meanwhile, and however much room they needed."""
     points, rewards = observations(80, n=4)

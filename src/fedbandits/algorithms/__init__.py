@@ -31,6 +31,7 @@ from fedbandits.algorithms.gp.gp_ucb import GPUCB
 from fedbandits.algorithms.gp.gp_ucb_features import GPUCBFeatures
 from fedbandits.algorithms.gp.ldp_gp_ucb import LDPGPUCB
 from fedbandits.algorithms.gp.private_gp_ucb import PrivateGPUCB
+from fedbandits.algorithms.kernel.kernel_ucb import KernelTS, KernelUCB
 from fedbandits.algorithms.linear.async_linucb import AsyncLinUCB
 from fedbandits.algorithms.linear.async_linucb_am import AsyncLinUCBAM
 from fedbandits.algorithms.linear.central_linucb import CentralLinUCB
@@ -88,6 +89,8 @@ ALGORITHMS: Registry[Algorithm] = Registry(
         LDPGPUCB,
         GPUCB,
         GPUCBFeatures,
+        KernelUCB,
+        KernelTS,
         FNUCB,
         FNUCBLess,
         NeuralLinear,
@@ -157,6 +160,8 @@ __all__ = [
     "HetoFedBanditPQ",
     "IndependentLinTS",
     "IndependentLinUCB",
+    "KernelTS",
+    "KernelUCB",
     "LDPLinUCB",
     "MPUCBDelayed",
     "NOnsGLM",

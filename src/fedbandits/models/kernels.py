@@ -1,8 +1,13 @@
 """Kernels: how much what is observed at one point tells of another.
 
 A kernel is a small value. It gives matrices and diagonals, knows the waves it is made of where it is stationary
-(`waves`, `profile`), which is what features are built from, and has a `code` by which compiled loops know it: all of
-them are filled in by `cross`, where a new kernel adds a branch.
+(`waves`, `profile`, `frequencies`), which is what features are built from, and has a `code` by which compiled loops
+know it: all of them are filled in by `cross`, where a new kernel adds a branch. So one value serves exact processes,
+Nystrom dictionaries, quadrature where it exists, and random features.
+
+scikit-learn has the same kernels, and ours are tested against its. It cannot be called from compiled loops over agents,
+and its distances come from one product of all points, whose last digits depend on how many there are: an agent would
+not compute the same bits alone as in company. Nor does it know of waves.
 """
 
 from __future__ import annotations
@@ -11,7 +16,7 @@ import math
 from abc import abstractmethod
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Protocol
+from typing import Literal, Protocol
 
 import numpy as np
 from numpy.polynomial.hermite import hermgauss
@@ -26,6 +31,7 @@ Waves = tuple[FloatArray, FloatArray]
 """(N, d) frequencies, or (N,) in one coordinate, and (N,) weights, which sum to 1."""
 
 _LINEAR, _PRODUCT, _ADDITIVE = 0, 1, 2
+_MATERN = {0.5: 3, 1.5: 4, 2.5: 5}
 
 
 class Kernel(Protocol):
@@ -131,6 +137,89 @@ class SquaredExponential(_Compiled):
         """
         return _hermite(m)
 
+    def frequencies(self, count: int, rng: np.random.Generator) -> FloatArray:
+        """See `Stationary`: N(0, 1/l^2), in one coordinate at a time where the kernel is additive."""
+        drawn = rng.standard_normal((count, self.dim))
+        if self.additive:
+            drawn *= rng.integers(self.dim, size=count)[:, None] == np.arange(self.dim)
+        return np.asarray(drawn * self.rates)
+
+
+@dataclass(frozen=True)
+class Matern(_Compiled):
+    """Functions that are less smooth: Matern's kernels of smoothness 1/2, 3/2 and 5/2.
+
+        exp(-r),      (1 + sqrt(3) r) exp(-sqrt(3) r),      (1 + sqrt(5) r + 5 r^2 / 3) exp(-sqrt(5) r)
+
+    with r = sqrt(sum_j (x_j - y_j)^2 / l_j^2), `scales` being l, one for each coordinate. k(x, x) = 1.
+
+    The first with scales of 1 is exp(-||x - y||), the kernel in the released code of Dai et al. (ICLR 2023). Gauss'
+    quadrature, which is for densities that fall faster than these, does not serve them; random features do.
+
+    >>> import numpy as np
+    >>> float(Matern((2.0,), 0.5).matrix(np.array([[1.0]]), np.array([[3.0]]))[0, 0]) == float(np.exp(-1.0))
+    True
+    """
+
+    scales: tuple[float, ...]
+    smoothness: float
+
+    def __post_init__(self) -> None:
+        if self.smoothness not in _MATERN:
+            raise ValueError(f"smoothness must be 0.5, 1.5 or 2.5 (got {self.smoothness})")
+
+    @property
+    def dim(self) -> int:
+        """See `Kernel`."""
+        return len(self.scales)
+
+    @property
+    def code(self) -> int:
+        """See `Kernel`."""
+        return _MATERN[self.smoothness]
+
+    @property
+    def rates(self) -> FloatArray:
+        """See `Kernel`."""
+        return 1.0 / np.asarray(self.scales)
+
+    def frequencies(self, count: int, rng: np.random.Generator) -> FloatArray:
+        """See `Stationary`: Student's law of twice the smoothness degrees of freedom, over l."""
+        freedom = 2 * self.smoothness
+        stretch = np.sqrt(freedom / rng.chisquare(freedom, count))
+        return np.asarray(rng.standard_normal((count, self.dim)) * stretch[:, None] * self.rates)
+
+
+class Stationary(Kernel, Protocol):
+    """A kernel of x - y with k(x, x) = 1: the mean of cos(<omega, x - y>) over frequencies omega of a law of its own
+    (Bochner).
+    """
+
+    @abstractmethod
+    def frequencies(self, count: int, rng: np.random.Generator) -> FloatArray:
+        """(count, d) draws from that law."""
+
+
+KernelName = Literal["rbf", "matern-1/2", "matern-3/2", "matern-5/2", "linear"]
+"""How configurations name a kernel."""
+_SMOOTHNESS = {"matern-1/2": 0.5, "matern-3/2": 1.5, "matern-5/2": 2.5}
+
+
+def kernel_named(name: KernelName, lengthscales: float | tuple[float, ...], dim: int) -> Kernel:
+    """The kernel of that name for points of dimension `dim`, with one length scale for all coordinates or one for each.
+
+    >>> kernel_named("matern-3/2", 0.5, 2)
+    Matern(scales=(0.5, 0.5), smoothness=1.5)
+    """
+    if name == "linear":
+        return Linear(dim)
+    scales = lengthscales if isinstance(lengthscales, tuple) else (lengthscales,) * dim
+    if len(scales) != dim:
+        raise ConfigError(
+            f"lengthscale: {len(scales)} are given for arms of dimension {dim}; give one, or one for each"
+        )
+    return SquaredExponential(scales) if name == "rbf" else Matern(scales, _SMOOTHNESS[name])
+
 
 def kernel_of(known: RKHS, dim: int) -> SquaredExponential:
     """The kernel in whose space mean rewards are known to lie."""
@@ -157,20 +246,31 @@ def cross(code: int, rates: FloatArray, points: FloatArray, count: int, lanes: F
             if code == 0:
                 for k in range(width):
                     out[s, k] += points[s, j] * lanes[j, k]
-            elif code == 1:
-                for k in range(width):
-                    apart = (points[s, j] - lanes[j, k]) * rates[j]
-                    out[s, k] += apart * apart
-            else:
+            elif code == 2:
                 for k in range(width):
                     apart = (points[s, j] - lanes[j, k]) * rates[j]
                     out[s, k] += exponential(-0.5 * apart * apart)
+            else:
+                for k in range(width):
+                    apart = (points[s, j] - lanes[j, k]) * rates[j]
+                    out[s, k] += apart * apart
         if code == 1:
             for k in range(width):
                 out[s, k] = exponential(-0.5 * out[s, k])
         elif code == 2:
             for k in range(width):
                 out[s, k] /= d
+        elif code == 3:
+            for k in range(width):
+                out[s, k] = exponential(-math.sqrt(out[s, k]))
+        elif code == 4:
+            for k in range(width):
+                r = math.sqrt(3.0 * out[s, k])
+                out[s, k] = (1.0 + r) * exponential(-r)
+        elif code == 5:
+            for k in range(width):
+                r = math.sqrt(5.0 * out[s, k])
+                out[s, k] = (1.0 + r + r * r / 3.0) * exponential(-r)
 
 
 @jit

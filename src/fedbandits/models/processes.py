@@ -31,6 +31,10 @@ _FIRST = 32
 """Observations that there is room for at the beginning; it is doubled when an agent has filled it."""
 
 
+FEATURES = "use gp-ucb-features, whose memory does not grow"
+"""What may be done instead of keeping everything."""
+
+
 class Processes(Stateful):
     """n posteriors, of at most `capacity` observations each.
 
@@ -122,6 +126,16 @@ class Processes(Stateful):
             given = state[prefix + name].shape
             if given != needed:
                 raise ValueError(f"the snapshot's {prefix}{name} has shape {given}, this population needs {needed}")
+
+
+def check_capacity(name: str, capacity: int, horizon: int, instead: str = FEATURES) -> None:
+    """Refuse a horizon that is longer than the exact processes of the algorithm `name` may become."""
+    if horizon > capacity:
+        needed = 4 * horizon**2 / 1e9
+        raise ConfigError(
+            f"{name}: capacity={capacity} observations are fewer than an agent may make in {horizon} turns; raise "
+            f"capacity ({needed:.2g} GB for an agent that is there in all), or {instead}"
+        )
 
 
 def _packed(rows: int) -> int:

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from functools import lru_cache
 
 import numpy as np
-from scipy.special import ndtri
+from scipy.special import ndtr, ndtri
 
 from fedbandits.contract.arrays import FloatArray
 
@@ -61,3 +61,19 @@ def winning_independently(
     found = (np.diff(below, axis=0) * (others[1:] + others[:-1]) / 2).sum(axis=0)
     found = np.maximum(found, _TAIL / arms)
     return np.asarray(found / found.sum())
+
+
+def winning_normally(means: FloatArray, deviations: FloatArray) -> FloatArray:
+    """(w, K) with which probability arm k has the highest of K independent draws from N(means, deviations^2), (w, K)
+    each, in every row; see `winning_independently`.
+    """
+    return np.stack(
+        [
+            winning_independently(
+                lambda x, m=m, s=s: ndtr((x[:, None] - m) / s),  # type: ignore[misc]
+                lambda level, m=m, s=s: m + s * np.asarray(ndtri(level))[:, None],  # type: ignore[misc]
+                len(m),
+            )
+            for m, s in zip(means, deviations, strict=True)
+        ]
+    )

@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 
 import fedbandits as fb
 from fedbandits.algorithms import GPUCB, GPUCBFeatures, IndependentLinUCB
-from fedbandits.algorithms.gp.gp_ucb import ProcessAgents
 from fedbandits.contract.errors import ConfigError
 from fedbandits.contract.problem import Problem
 from fedbandits.contract.streams import Streams
@@ -19,6 +18,7 @@ from fedbandits.environments import Camelback, Linear, RKHSMixture
 from fedbandits.facts import Noise
 from fedbandits.models.features import quadrature_features
 from fedbandits.models.kernels import Linear as LinearKernel
+from fedbandits.models.process_agents import ProcessAgents
 from fedbandits.models.processes import Processes
 from fedbandits.models.width import widths
 from fedbandits.simulation.loop import Simulation

@@ -4,21 +4,18 @@ from __future__ import annotations
 
 from typing import Annotated, ClassVar, Literal
 
-import numpy as np
 from pydantic import Field
 
 from fedbandits.algorithms.gp.parameters import Lengthscale, smoothness
-from fedbandits.contract.arrays import FloatArray, IntArray, check_arms, check_feedback, check_finite, first_highest
+from fedbandits.contract.arrays import FloatArray
 from fedbandits.contract.catalogue import About
-from fedbandits.contract.errors import ConfigError
 from fedbandits.contract.facts import Noise
 from fedbandits.contract.parameters import parameters
-from fedbandits.contract.population import Choices, Population
 from fedbandits.contract.problem import Problem
 from fedbandits.contract.streams import Streams
 from fedbandits.models.kernels import kernel_of
-from fedbandits.models.optimistic import WidthRule
-from fedbandits.models.processes import Processes
+from fedbandits.models.process_agents import ProcessAgents
+from fedbandits.models.processes import Processes, check_capacity
 from fedbandits.models.width import widths
 
 
@@ -59,13 +56,7 @@ class GPUCB:
 
     def agents(self, problem: Problem, n: int, rng: Streams) -> ProcessAgents:
         """n agents that never call."""
-        if problem.horizon > self.capacity:
-            needed = 4 * problem.horizon**2 / 1e9
-            raise ConfigError(
-                f"gp-ucb: capacity={self.capacity} observations are fewer than an agent may make in "
-                f"{problem.horizon} turns; raise capacity ({needed:.2g} GB for an agent that is there in all), "
-                "or use gp-ucb-features, whose memory does not grow"
-            )
+        check_capacity(self.about.name, self.capacity, problem.horizon)
         known = smoothness(problem, self.lengthscale, self.about)
         models = Processes(n, kernel_of(known, problem.dim), self.ridge, self.capacity)
         noise = problem.get(Noise, Noise()).sigma
@@ -86,40 +77,3 @@ class GPUCB:
 
     def server(self, problem: Problem, n: int, rng: Streams) -> None:
         """Nobody to talk to."""
-
-
-class ProcessAgents(Population):
-    """Agents that act optimistically on exact processes."""
-
-    keeps: ClassVar[tuple[str, ...]] = ("models",)
-
-    def __init__(self, models: Processes, width: WidthRule) -> None:
-        super().__init__(len(models))
-        self.models = models
-        self._rule = width
-
-    def choose(self, who: IntArray, arms: FloatArray) -> IntArray:
-        """The optimistic arm of each agent in `who`."""
-        return first_highest(who, self.scores(who, arms))
-
-    def scores(self, who: IntArray, arms: FloatArray) -> FloatArray:
-        """mu + width sigma / sqrt(lambda) of every arm; see `Population`."""
-        check_arms(who, arms, self._n, self.models.kernel.dim)
-        check_finite("arms", who, arms)  # what is infinitely far away would have a score
-        mean, deviation = self.models.posterior(who, arms)
-        width = self.width(who) / np.sqrt(self.models.ridge)
-        return np.asarray(mean + width[:, None] * deviation)
-
-    def choose_and_tell(self, who: IntArray, arms: FloatArray) -> Choices:
-        """See `Population`; indices are computed once."""
-        scores = self.scores(who, arms)
-        return Choices(first_highest(who, scores), scores, None)
-
-    def learn(self, who: IntArray, arms: FloatArray, picks: IntArray, rewards: FloatArray) -> None:
-        """One observation per agent in `who`."""
-        check_feedback(who, arms, picks, rewards, self._n, self.models.kernel.dim)
-        self.models.learn(who, arms[np.arange(len(who)), picks], rewards)
-
-    def width(self, who: IntArray) -> FloatArray:
-        """(w,) how far f may be off, in units of sigma / sqrt(lambda)."""
-        return self._rule(self.models.logdet[who], self.models.count[who].astype(np.float64))

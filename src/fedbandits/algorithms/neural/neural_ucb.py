@@ -6,7 +6,6 @@ from typing import Annotated, ClassVar, Literal
 
 import numpy as np
 from pydantic import Field
-from scipy.special import ndtr, ndtri
 
 from fedbandits.algorithms.neural.parameters import NetworkParameters
 from fedbandits.contract.arrays import FloatArray, IntArray, check_arms, check_feedback, first_highest
@@ -19,7 +18,7 @@ from fedbandits.linalg import kernels
 from fedbandits.models.features.tangent import MovingTangent
 from fedbandits.models.observations import Observations
 from fedbandits.models.ridge import RidgeModels
-from fedbandits.models.winning import winning_independently
+from fedbandits.models.winning import winning_normally
 
 Matrix = Literal["full", "diagonal"]
 
@@ -183,13 +182,4 @@ class SamplingAgents(TrainedAgents):
     def chances(self, who: IntArray, arms: FloatArray) -> FloatArray | None:
         """The chance of every arm to have the highest draw, to two digits (`models.winning`); see `Population`."""
         means, deviations = self._judged(who, arms)
-        return np.stack(
-            [
-                winning_independently(
-                    lambda x, m=m, s=s: ndtr((x[:, None] - m) / s),  # type: ignore[misc]
-                    lambda level, m=m, s=s: m + s * np.asarray(ndtri(level))[:, None],  # type: ignore[misc]
-                    len(m),
-                )
-                for m, s in zip(means, deviations, strict=True)
-            ]
-        )
+        return winning_normally(means, deviations)

@@ -1,0 +1,102 @@
+"""Agents that act on exact processes, by optimism or by sampling: what algorithms on kernels have in common."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import numpy as np
+
+from fedbandits.contract.arrays import FloatArray, IntArray, check_arms, check_feedback, check_finite, first_highest
+from fedbandits.contract.population import Choices, Population
+from fedbandits.contract.streams import Streams
+from fedbandits.models.optimistic import WidthRule
+from fedbandits.models.processes import Processes
+from fedbandits.models.winning import winning_normally
+
+
+class ProcessAgents(Population):
+    """Agents that act optimistically on exact processes: mu + width sigma / sqrt(lambda).
+
+    They stop learning once they have made `keep` observations; None: never.
+    """
+
+    keeps: ClassVar[tuple[str, ...]] = ("models",)
+
+    def __init__(self, models: Processes, width: WidthRule, keep: int | None = None) -> None:
+        super().__init__(len(models))
+        self.models = models
+        self._rule = width
+        self._keep = keep
+
+    def choose(self, who: IntArray, arms: FloatArray) -> IntArray:
+        """The optimistic arm of each agent in `who`."""
+        return first_highest(who, self._indices(who, arms))
+
+    def scores(self, who: IntArray, arms: FloatArray) -> FloatArray | None:
+        """mu + width sigma / sqrt(lambda) of every arm; see `Population`."""
+        return self._indices(who, arms)
+
+    def choose_and_tell(self, who: IntArray, arms: FloatArray) -> Choices:
+        """See `Population`; indices are computed once, unless agents draw."""
+        scores = self.scores(who, arms)
+        if scores is None:
+            return super().choose_and_tell(who, arms)
+        return Choices(first_highest(who, scores), scores, None)
+
+    def learn(self, who: IntArray, arms: FloatArray, picks: IntArray, rewards: FloatArray) -> None:
+        """One observation per agent in `who`."""
+        check_feedback(who, arms, picks, rewards, self._n, self.models.kernel.dim)
+        points = arms[np.arange(len(who)), picks]
+        if self._keep is not None:
+            more = self.models.count[who] < self._keep
+            who, points, rewards = who[more], points[more], rewards[more]
+        self.models.learn(who, points, rewards)
+
+    def width(self, who: IntArray) -> FloatArray:
+        """(w,) how far f may be off, in units of sigma / sqrt(lambda)."""
+        return self._rule(self.models.logdet[who], self.models.count[who].astype(np.float64))
+
+    def _indices(self, who: IntArray, arms: FloatArray) -> FloatArray:
+        mean, spread = self._judged(who, arms)
+        return np.asarray(mean + spread)
+
+    def _judged(self, who: IntArray, arms: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """(w, K) what is expected of every arm, and width sigma / sqrt(lambda)."""
+        check_arms(who, arms, self._n, self.models.kernel.dim)
+        check_finite("arms", who, arms)  # what is infinitely far away would have a score
+        mean, deviation = self.models.posterior(who, arms)
+        width = self.width(who) / np.sqrt(self.models.ridge)
+        return mean, width[:, None] * deviation
+
+
+class SamplingProcessAgents(ProcessAgents):
+    """Agents that draw a value from N(mu, (width sigma)^2 / lambda) for each arm, independently, and take the highest.
+
+    No deviation is smaller than `least`, which is larger than 0: a draw of no extent is no draw.
+    """
+
+    keeps: ClassVar[tuple[str, ...]] = (*ProcessAgents.keeps, "rng")
+
+    def __init__(
+        self, models: Processes, width: WidthRule, rng: Streams, *, least: float, keep: int | None = None
+    ) -> None:
+        super().__init__(models, width, keep)
+        self.rng = rng
+        self._least = least
+
+    def choose(self, who: IntArray, arms: FloatArray) -> IntArray:
+        """The arm of the highest draw of each agent in `who`."""
+        mean, deviation = self._judged(who, arms)
+        return first_highest(who, mean + deviation * self.rng.normal(who, arms.shape[1]))
+
+    def scores(self, who: IntArray, arms: FloatArray) -> FloatArray | None:
+        """None: what is compared is drawn."""
+        return None
+
+    def chances(self, who: IntArray, arms: FloatArray) -> FloatArray | None:
+        """The chance of every arm to have the highest draw, to two digits (`models.winning`); see `Population`."""
+        return winning_normally(*self._judged(who, arms))
+
+    def _judged(self, who: IntArray, arms: FloatArray) -> tuple[FloatArray, FloatArray]:
+        mean, deviation = super()._judged(who, arms)
+        return mean, np.maximum(deviation, self._least)
