@@ -73,29 +73,40 @@ def level_of(space: FloatArray, start: int, height: int, count: int) -> FloatArr
 
 
 @jit
-def enter(inputs: FloatArray, begin: int, count: int, bias: int, space: FloatArray) -> None:
-    """Level 0: `count` columns of `inputs` (d, c) from `begin` on, and ones below them where there are biases."""
+def enter(inputs: FloatArray, begin: int, count: int, bias: int, level: FloatArray) -> None:
+    """Fill level 0 (d + bias, count): `count` columns of `inputs` (d, c) from `begin` on, ones below where biased."""
     d = inputs.shape[0]
-    level = level_of(space, 0, d + bias, count)
     for j in range(d):
         for s in range(count):
-            level[j, s] = inputs[j, begin + s]
+            level[j, s] = inputs[j, np.uint64(begin + s)]
     if bias:
         level[d] = 1.0
 
 
 @jit
-def forward(sizes: IntArray, bias: int, theta: FloatArray, starts: IntArray, count: int, space: FloatArray) -> int:
-    """Fill levels 1 to L-1 from level 0; returns where w begins in `theta` (p,)."""
+def rectify(level: FloatArray) -> None:
+    """max(., 0) of all entries, in place; what is no number stays so."""
+    for j in range(level.shape[0]):
+        row = level[j]
+        for s in range(len(row)):
+            row[s] = 0.0 if row[s] <= 0.0 else row[s]
+
+
+@jit
+def forward(
+    sizes: IntArray, bias: int, theta: FloatArray, starts: IntArray, count: int, first: FloatArray, space: FloatArray
+) -> int:
+    """Fill levels 1 to L-1 from level 0, `first`, the last one as it is before its rectifier; returns where w begins in
+    `theta` (p,).
+    """
     at = 0
     for level in range(1, len(sizes)):
         height, below = sizes[level], sizes[level - 1] + bias
         weights = theta[at : at + height * below].reshape(height, below)
         out = level_of(space, starts[level], height, count)
-        np.dot(weights, level_of(space, starts[level - 1], below, count), out)
-        for j in range(height):
-            for s in range(count):
-                out[j, s] = max(out[j, s], 0.0)
+        np.dot(weights, first if level == 1 else level_of(space, starts[level - 1], below, count), out)
+        if level < len(sizes) - 1:
+            rectify(out)
         if bias:
             level_of(space, starts[level], height + 1, count)[height] = 1.0
         at += height * below
@@ -103,15 +114,19 @@ def forward(sizes: IntArray, bias: int, theta: FloatArray, starts: IntArray, cou
 
 
 @jit
-def read(last: FloatArray, weights: FloatArray, scale: float, out: FloatArray) -> None:
-    """f = scale <w, a> of each column of the last level (q, count)."""
-    count = last.shape[1]
-    out[:count] = 0.0
-    for j in range(last.shape[0]):
+def read(last: FloatArray, bias: int, weights: FloatArray, scale: float, out: FloatArray) -> None:
+    """Rectify the last level (q, count), in place, and read f = scale <w, a> off each of its columns."""
+    count, height = last.shape[1], last.shape[0] - bias
+    found = out[:count]
+    found[:] = weights[height] if bias else 0.0
+    for j in range(height):
+        row, weight = last[j], weights[j]
         for s in range(count):
-            out[s] += weights[j] * last[j, s]
+            unit = 0.0 if row[s] <= 0.0 else row[s]
+            row[s] = unit
+            found[s] += weight * unit
     for s in range(count):
-        out[s] *= scale
+        found[s] *= scale
 
 
 @jit
@@ -125,16 +140,25 @@ def backward(
     weights: FloatArray,
     at: int,
     back: FloatArray,
+    head: FloatArray,
 ) -> None:
     """Fill `back` with what the sum over columns of weight times f changes by per unit before each rectifier: levels
     L-1 down to 1, laid out as in `space`; `weights` (count,) include the scale, and w begins `at`.
+
+    To `head` (q,) what that sum changes by per unit of w is added.
     """
     top = len(sizes) - 1
     delta = level_of(back, starts[top], sizes[top], count)
     level = level_of(space, starts[top], sizes[top], count)
+    given = weights[:count]
     for j in range(sizes[top]):
+        row, out, weight, total = level[j], delta[j], theta[at + j], 0.0
         for s in range(count):
-            delta[j, s] = theta[at + j] * weights[s] if level[j, s] > 0.0 else 0.0
+            total += given[s] * row[s]
+            out[s] = weight * given[s] if row[s] > 0.0 else 0.0
+        head[j] += total
+    if bias:
+        head[sizes[top]] += given.sum()
     for lower in range(top - 1, 0, -1):
         height, below = sizes[lower + 1], sizes[lower] + bias
         at -= height * below
@@ -144,9 +168,9 @@ def backward(
         np.dot(matrix.T, level_of(back, starts[lower + 1], height, count), product)
         level = level_of(space, starts[lower], sizes[lower], count)
         for j in range(sizes[lower]):
+            row, out = level[j], product[j]
             for s in range(count):
-                if not level[j, s] > 0.0:
-                    product[j, s] = 0.0
+                out[s] = out[s] if row[s] > 0.0 else 0.0
 
 
 @jit
@@ -155,14 +179,14 @@ def _outputs(
 ) -> None:
     starts = places(sizes, bias)
     space, found = np.empty(starts[-1] * BLOCK), np.empty(BLOCK)
-    q = sizes[-1] + bias
     for a in range(len(rows)):
         own = theta[rows[a]]
         for begin in range(0, lanes.shape[2], BLOCK):
             count = min(BLOCK, lanes.shape[2] - begin)
-            enter(lanes[a], begin, count, bias, space)
-            at = forward(sizes, bias, own, starts, count, space)
-            read(level_of(space, starts[-2], q, count), own[at:], scale, found)
+            first = level_of(space, 0, sizes[0] + bias, count)
+            enter(lanes[a], begin, count, bias, first)
+            at = forward(sizes, bias, own, starts, count, first, space)
+            read(level_of(space, starts[-2], sizes[-1] + bias, count), bias, own[at:], scale, found)
             out[a, begin : begin + count] = found[:count]
 
 
@@ -170,13 +194,15 @@ def _outputs(
 def _hidden(sizes: IntArray, bias: int, theta: FloatArray, rows: IntArray, lanes: FloatArray, out: FloatArray) -> None:
     starts = places(sizes, bias)
     space = np.empty(starts[-1] * BLOCK)
-    q = sizes[-1] + bias
     for a in range(len(rows)):
         for begin in range(0, lanes.shape[2], BLOCK):
             count = min(BLOCK, lanes.shape[2] - begin)
-            enter(lanes[a], begin, count, bias, space)
-            forward(sizes, bias, theta[rows[a]], starts, count, space)
-            out[a, :, begin : begin + count] = level_of(space, starts[-2], q, count)
+            first = level_of(space, 0, sizes[0] + bias, count)
+            enter(lanes[a], begin, count, bias, first)
+            forward(sizes, bias, theta[rows[a]], starts, count, first, space)
+            last = level_of(space, starts[-2], sizes[-1] + bias, count)
+            rectify(last)
+            out[a, :, begin : begin + count] = last
 
 
 @jit
@@ -185,14 +211,17 @@ def _gradients(
 ) -> None:
     starts = places(sizes, bias)
     space, back = np.empty(starts[-1] * BLOCK), np.empty(starts[-1] * BLOCK)
-    weights = np.full(BLOCK, scale)
+    weights, unused = np.full(BLOCK, scale), np.zeros(sizes[-1] + bias)
     for a in range(len(rows)):
         own = theta[rows[a]]
         for begin in range(0, lanes.shape[2], BLOCK):
             count = min(BLOCK, lanes.shape[2] - begin)
-            enter(lanes[a], begin, count, bias, space)
-            head = forward(sizes, bias, own, starts, count, space)
-            backward(sizes, bias, own, starts, count, space, weights, head, back)
+            first = level_of(space, 0, sizes[0] + bias, count)
+            enter(lanes[a], begin, count, bias, first)
+            head = forward(sizes, bias, own, starts, count, first, space)
+            last = level_of(space, starts[-2], sizes[-1] + bias, count)
+            rectify(last)
+            backward(sizes, bias, own, starts, count, space, weights, head, back, unused)
             at = 0
             for level in range(1, len(sizes)):
                 height, size = sizes[level], sizes[level - 1] + bias
@@ -203,7 +232,6 @@ def _gradients(
                         for i in range(size):
                             out[a, begin + s, at + j * size + i] = delta[j, s] * below[i, s]
                 at += height * size
-            last = level_of(space, starts[-2], sizes[-1] + bias, count)
             for s in range(count):
                 for j in range(last.shape[0]):
                     out[a, begin + s, at + j] = scale * last[j, s]

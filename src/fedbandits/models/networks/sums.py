@@ -21,6 +21,7 @@ from fedbandits.models.networks.evaluation import (
     level_of,
     places,
     read,
+    rectify,
 )
 from fedbandits.models.observations import Observations
 
@@ -111,22 +112,18 @@ def descend(
 
     The same as `descended` by `Descent`, without coming back in between.
     """
-    own = _rows(network, theta, who)
+    _rows(network, theta, who)
     if len(theta) != len(who) or anchor.shape != theta.shape[1:]:
         raise ValueError(f"{theta.shape} parameters for {len(who)} agents, anchored at {anchor.shape}")
-    shift, spread = _scaled(who, None, None)
     _descend(
         network.sizes,
         int(network.biased),
         network.scale,
         theta,
-        own,
         data.arms,
         data.rewards,
         who,
         end,
-        shift,
-        spread,
         steps,
         rate,
         loss,
@@ -149,6 +146,67 @@ def _rows(network: Architecture, theta: FloatArray, who: IntArray) -> IntArray:
 
 
 @jit
+def _packed(inputs: FloatArray, end: int, bias: int) -> FloatArray:
+    """The first `end` columns of `inputs` (d, c) as levels 0 of one block after the other."""
+    height = inputs.shape[0] + bias
+    packed = np.empty(height * end)
+    for begin in range(0, end, BLOCK):
+        count = min(BLOCK, end - begin)
+        enter(inputs, begin, count, bias, _block(packed, begin, height, count))
+    return packed
+
+
+@jit
+def _block(packed: FloatArray, begin: int, height: int, count: int) -> FloatArray:
+    return packed[begin * height : (begin + count) * height].reshape(height, count)
+
+
+@jit
+def _space(sizes: IntArray, starts: IntArray, bias: int) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
+    """Room for the levels of a block and for what comes back through them, for its gaps, and for one matrix."""
+    largest = 0
+    for level in range(1, len(sizes)):
+        largest = max(largest, sizes[level] * (sizes[level - 1] + bias))
+    return np.empty(starts[-1] * BLOCK), np.empty(starts[-1] * BLOCK), np.empty(BLOCK), np.empty(largest)
+
+
+@jit
+def _add_slope(
+    sizes: IntArray,
+    bias: int,
+    scale: float,
+    point: FloatArray,
+    starts: IntArray,
+    packed: FloatArray,
+    targets: FloatArray,
+    spaces: tuple[FloatArray, FloatArray, FloatArray, FloatArray],
+    out: FloatArray,
+) -> None:
+    """Add the sum of (f - target) grad f over one agent's `packed` observations to `out` (p,)."""
+    space, back, gaps, part = spaces
+    end, below = len(targets), sizes[0] + bias
+    for begin in range(0, end, BLOCK):
+        count = min(BLOCK, end - begin)
+        first = _block(packed, begin, below, count)
+        head = forward(sizes, bias, point, starts, count, first, space)
+        read(level_of(space, starts[-2], sizes[-1] + bias, count), bias, point[head:], scale, gaps)
+        wanted = targets[begin : begin + count]
+        for s in range(count):
+            gaps[s] = scale * (gaps[s] - wanted[s])
+        backward(sizes, bias, point, starts, count, space, gaps, head, back, out[head:])
+        at = 0
+        for level in range(1, len(sizes)):
+            height, size = sizes[level], sizes[level - 1] + bias
+            product = part[: height * size]
+            inner = first if level == 1 else level_of(space, starts[level - 1], size, count)
+            np.dot(level_of(back, starts[level], height, count), inner.T, product.reshape(height, size))
+            sums = out[at : at + height * size]
+            for k in range(height * size):
+                sums[k] += product[k]
+            at += height * size
+
+
+@jit
 def _gradient_sums(
     sizes: IntArray,
     bias: int,
@@ -163,39 +221,12 @@ def _gradient_sums(
     spread: FloatArray,
 ) -> FloatArray:
     starts = places(sizes, bias)
-    space, back = np.empty(starts[-1] * BLOCK), np.empty(starts[-1] * BLOCK)
-    gaps = np.empty(BLOCK)
-    largest = 0
-    for level in range(1, len(sizes)):
-        largest = max(largest, sizes[level] * (sizes[level - 1] + bias))
-    part = np.empty(largest)
-    q = sizes[-1] + bias
+    spaces = _space(sizes, starts, bias)
     out = np.zeros((len(who), theta.shape[1]))
     for a in range(len(who)):
-        i, point = who[a], theta[own[a]]
-        for begin in range(0, end[a], BLOCK):
-            count = min(BLOCK, end[a] - begin)
-            enter(arms[i], begin, count, bias, space)
-            head = forward(sizes, bias, point, starts, count, space)
-            last = level_of(space, starts[-2], q, count)
-            read(last, point[head:], scale, gaps)
-            for s in range(count):
-                gaps[s] = scale * (gaps[s] - (rewards[i, begin + s] - shift[a]) / spread[a])
-            backward(sizes, bias, point, starts, count, space, gaps, head, back)
-            at = 0
-            for level in range(1, len(sizes)):
-                height, size = sizes[level], sizes[level - 1] + bias
-                product = part[: height * size].reshape(height, size)
-                below = level_of(space, starts[level - 1], size, count)
-                np.dot(level_of(back, starts[level], height, count), below.T, product)
-                for k in range(height * size):
-                    out[a, at + k] += part[k]
-                at += height * size
-            for j in range(q):
-                total = 0.0
-                for s in range(count):
-                    total += gaps[s] * last[j, s]
-                out[a, at + j] += total
+        packed = _packed(arms[who[a]], end[a], bias)
+        targets = (rewards[who[a], : end[a]] - shift[a]) / spread[a]
+        _add_slope(sizes, bias, scale, theta[own[a]], starts, packed, targets, spaces, out[a])
     return out
 
 
@@ -205,25 +236,27 @@ def _descend(
     bias: int,
     scale: float,
     theta: FloatArray,
-    own: IntArray,
     arms: FloatArray,
     rewards: FloatArray,
     who: IntArray,
     end: IntArray,
-    shift: FloatArray,
-    spread: FloatArray,
     steps: int,
     rate: float,
     loss: float,
     decay: float,
     anchor: FloatArray,
 ) -> None:
-    for _ in range(steps):
-        slope = _gradient_sums(sizes, bias, scale, theta, own, arms, rewards, who, end, shift, spread)
-        for a in range(len(who)):
-            share = rate / max(end[a], 1)
-            for k in range(theta.shape[1]):
-                theta[a, k] -= share * (loss * slope[a, k] + decay * (theta[a, k] - anchor[k]))
+    starts = places(sizes, bias)
+    spaces = _space(sizes, starts, bias)
+    slope = np.empty(theta.shape[1])
+    for a in range(len(who)):
+        packed, targets = _packed(arms[who[a]], end[a], bias), rewards[who[a], : end[a]]
+        point, share = theta[a], rate / max(end[a], 1)
+        for _ in range(steps):
+            slope[:] = 0.0
+            _add_slope(sizes, bias, scale, point, starts, packed, targets, spaces, slope)
+            for k in range(len(point)):
+                point[k] -= share * (loss * slope[k] + decay * (point[k] - anchor[k]))
 
 
 @jit
@@ -246,19 +279,22 @@ def _feature_sums(
     q = sizes[-1] + bias
     part = np.empty((q, q))
     for a in range(len(who)):
-        i = who[a]
+        packed = _packed(arms[who[a]], end[a], bias)
+        targets = (rewards[who[a], : end[a]] - shift[a]) / spread[a]
         for begin in range(0, end[a], BLOCK):
             count = min(BLOCK, end[a] - begin)
-            enter(arms[i], begin, count, bias, space)
-            forward(sizes, bias, theta[own[a]], starts, count, space)
+            first = _block(packed, begin, sizes[0] + bias, count)
+            forward(sizes, bias, theta[own[a]], starts, count, first, space)
             last = level_of(space, starts[-2], q, count)
+            rectify(last)
             np.dot(last, last.T, part)
+            wanted = targets[begin : begin + count]
             for j in range(q):
                 for k in range(j + 1):
                     gram[a, j, k] += part[j, k]
-                total = 0.0
+                row, total = last[j], 0.0
                 for s in range(count):
-                    total += (rewards[i, begin + s] - shift[a]) / spread[a] * last[j, s]
+                    total += wanted[s] * row[s]
                 moment[a, j] += total
         for j in range(q):  # one triangle is computed: the other is the same to the last bit
             for k in range(j):
