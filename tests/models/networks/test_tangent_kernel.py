@@ -46,7 +46,7 @@ def test_closed_forms_are_the_expectations(layers):
     found, _ = tangent_kernel(points, layers)
     expected = sampled(points, layers, 100_000)
     scale = np.sqrt(np.outer(np.diag(found), np.diag(found)))
-    np.testing.assert_allclose(found / scale, expected / scale, atol=0.01)
+    np.testing.assert_allclose(found / scale, expected / scale, atol=0.025)  # falls with the root of draws: 0.015 here
 
 
 @pytest.mark.parametrize(("layers", "width", "draws"), [(2, 3000, 4), (3, 300, 10)])
