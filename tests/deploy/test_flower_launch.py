@@ -16,7 +16,7 @@ pytest.importorskip("flwr", reason="needs the extra fedbandits[deploy]")
 from flower_worlds import open_agent, wait_for
 
 import fedbandits as fb
-from fedbandits.deploy.flower.machine.demo import _why_nothing_was_said
+from fedbandits.deploy.flower.machine.demonstration import _why_nothing_was_said
 from fedbandits.deploy.flower.machine.processes import Programs
 from fedbandits.deploy.settings import Settings
 

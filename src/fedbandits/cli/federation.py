@@ -48,7 +48,9 @@ def demo(
     require("deploy", "flwr", "cryptography")
     from fedbandits.deploy.flower.machine.demo import run_demo
 
-    result = run_demo(agents=agents, steps=steps, pace=pace, seed=seed, directory=out, console=Console(quiet=as_json))
+    result = run_demo(
+        agents=agents, steps=steps, pace=pace, seed=seed, directory=out, console=Console(quiet=as_json), alone=True
+    )
     if as_json:
         print_json(dataclasses.asdict(result))
 

@@ -38,6 +38,7 @@ from fedbandits.deploy.flower.client_app import app
 from fedbandits.deploy.flower.timing import (
     WRONG_CLOCK,
     NodeRefusedError,
+    Pace,
     hasten_node,
     hasten_objects,
     hasten_return,
@@ -60,11 +61,12 @@ def main() -> None:
     parser.add_argument("--attempt", type=int, default=1)
     parser.add_argument("--superlink", default="")
     own, rest = parser.parse_known_args()
-    hasten_node(own.poll)
+    pace = Pace(own.poll)
+    hasten_node(pace)
     hasten_objects(own.poll)
     hasten_return()
     tell_wrong_clock()
-    threading.Thread(target=work, args=(f"127.0.0.1:{own.port}", own.poll), daemon=True).start()
+    threading.Thread(target=work, args=(f"127.0.0.1:{own.port}", pace), daemon=True).start()
     if own.superlink:
         await_superlink(own.superlink, own.poll)
         rest += ["--superlink", own.superlink]
@@ -101,7 +103,7 @@ def await_superlink(address: str, poll: float) -> None:
             time.sleep(poll)
 
 
-def work(address: str, poll: float) -> None:
+def work(address: str, pace: Pace) -> None:
     """Take the tasks of the SuperNode at `address`, one after the other, as a SuperExec does, but in this process."""
     token = _Token()
     client = RuntimeHttpClient.from_server_address(
@@ -124,7 +126,7 @@ def work(address: str, poll: float) -> None:
             log.debug("the SuperNode is not ready: %s", error)
         except Exception:  # such as a message whose sender was killed while it uploaded its parts
             log.exception("a task could not be done")
-        time.sleep(poll)
+        pace.await_task()
 
 
 def answer(client: RuntimeHttpClient) -> None:

@@ -6,6 +6,7 @@ Nothing here changes what Flower does, only how long it sleeps in between.
 from __future__ import annotations
 
 import logging
+import threading
 import time
 from email.utils import parsedate_to_datetime
 from types import SimpleNamespace
@@ -30,6 +31,8 @@ _LARGEST_LAG = TIMESTAMP_TOLERANCE + SYSTEM_TIME_TOLERANCE - 1
 
 _UPLOAD_SECONDS, _LONGEST_BACKOFF = 10.0, 1.0
 """How long the other side may take to upload a message, and how long to wait at most before looking for it again."""
+_FLOWER_LOOKS, _LEISURE_SECONDS = 3.0, 0.5
+"""How long Flower sleeps between two looks for messages, and how long a node that was never asked anything does."""
 _REFUSED = "[code: 2004]"
 """How Flower says that a node is not let in."""
 _ACTIVATE = "ActivateNode"
@@ -51,14 +54,36 @@ def hasten_objects(seconds: float) -> None:
         pull.__kwdefaults__ = {**(pull.__kwdefaults__ or {}), **shorter}
 
 
-def hasten_node(seconds: float) -> None:
-    """Let a SuperNode sleep at most `seconds` between two looks for messages (Flower: 3 s) or replies (0.5 s)."""
+class Pace:
+    """How often a node looks for something to do.
 
-    def sleep(wanted: float) -> None:
-        time.sleep(min(wanted, seconds))
+    Messages are looked for every `seconds` once there has been one, and at leisure before: nobody asks anything while a
+    federation starts, and each look costs node, gate and SuperLink a signature. A task that Flower has made of a
+    message is known at once, since Flower then waits for the reply.
+    """
 
+    def __init__(self, seconds: float) -> None:
+        self._seconds = seconds
+        self._asked = False
+        self._waited_for = threading.Event()
+
+    def sleep(self, wanted: float) -> None:
+        """What Flower calls between two looks: for messages (3 s), or for the reply to one (less)."""
+        if wanted < _FLOWER_LOOKS:
+            self._asked = True
+            self._waited_for.set()
+        time.sleep(min(wanted, self._seconds if self._asked else max(self._seconds, _LEISURE_SECONDS)))
+
+    def await_task(self) -> None:
+        """Return when a reply is waited for, or soon in any case."""
+        self._waited_for.wait(_LEISURE_SECONDS)
+        self._waited_for.clear()
+
+
+def hasten_node(pace: Pace) -> None:
+    """Let a SuperNode sleep as `pace` says between two looks for messages (Flower: 3 s) or replies (0.5 s)."""
     shortened = SimpleNamespace(**{name: getattr(time, name) for name in dir(time) if not name.startswith("_")})
-    shortened.sleep = sleep
+    shortened.sleep = pace.sleep
     vars(start_client_internal)["time"] = shortened
 
 

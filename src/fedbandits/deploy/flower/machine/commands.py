@@ -10,6 +10,16 @@ from fedbandits.deploy.flower.machine.ports import LOOPBACK
 
 NODE = "fedbandits.deploy.flower.node"
 """The module of a resident node."""
+NODE_LOADS = (
+    NODE,
+    "anyio._backends._asyncio",
+    "flwr.supernode.main",
+    "uvicorn.lifespan.on",
+    "uvicorn.loops.auto",
+    "uvicorn.protocols.http.auto",
+    "uvicorn.protocols.websockets.auto",
+)
+"""It, and what Flower and uvicorn would import in each node when it serves."""
 _PROGRAMS = Path(sys.executable).parent
 
 

@@ -1,59 +1,19 @@
-"""A federation to watch: agents as processes of their own, fed with traffic, talking through Flower over TLS."""
+"""A federation to watch, from its first moment: what needs no algorithm is started before they are imported."""
 
 from __future__ import annotations
 
-import json
-import math
 import tempfile
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-import numpy as np
 from rich.console import Console
-from rich.live import Live
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
-from rich.table import Table
 
-from fedbandits.algorithms import DisLinUCB
-from fedbandits.contract.arrays import FloatArray
-from fedbandits.deploy.embedded.agent import Agent
-from fedbandits.deploy.flower.book.book import Book
-from fedbandits.deploy.flower.machine.launch import Federation
-from fedbandits.deploy.flower.machine.traffic import environment_of, world_of
-from fedbandits.deploy.settings import Settings
-from fedbandits.linalg.compiling import once, telling
-from fedbandits.simulation.loop import simulate
+from fedbandits.deploy.flower.machine.switchboard import Switchboard
 
-_LOOK_SECONDS = 0.25
-_TRAFFIC = "fedbandits.deploy.flower.machine.traffic"
-
-
-@dataclass(frozen=True, slots=True)
-class DemoResult:
-    """What a demonstration measured."""
-
-    decisions: int
-    regret: float
-    """Of the deployed federation."""
-    isolated: float
-    """Of the same agents on the same traffic, if none of them ever talked."""
-    synchronisations: int
-    messages: int
-    signals: int
-    bytes: int
-    rejected: int
-
-    def table(self) -> Table:
-        """For people."""
-        table = Table(title="The same agents on the same traffic")
-        for name in ("", "regret", "synchronisations", "messages", "bytes"):
-            table.add_column(name, justify="left" if not name else "right")
-        counts = (self.synchronisations, self.messages, self.bytes)
-        table.add_row("federated over Flower", f"{self.regret:.1f}", *(f"{count:,}" for count in counts))
-        table.add_row("isolated", f"{self.isolated:.1f}", "0", "0", "0")
-        return table
+if TYPE_CHECKING:
+    from fedbandits.deploy.flower.machine.demonstration import DemoResult
 
 
 def run_demo(
@@ -64,66 +24,34 @@ def run_demo(
     seed: int = 0,
     directory: Path | None = None,
     console: Console | None = None,
+    alone: bool = False,
 ) -> DemoResult:
     """Deploy `agents` agents on this machine, let each take `steps` decisions at `pace` per second, show what happens.
 
     The traffic is that of a simulation under `seed`, and so is the comparison: the same agents with the same arms and
     noise, but without a federation. Rewards are noisy, which is where learning together pays. Decisions never wait for
     a synchronisation, so that regret depends a little on how fast the machine is. `directory`, which has to be new,
-    keeps everything afterwards; without one, everything is removed.
+    keeps everything afterwards; without one, everything is removed. A process that is `alone` with this, without
+    threads or open databases, is copied to become the nodes, which saves loading everything twice.
     """
     console = console or Console()
     if directory is None:
         with tempfile.TemporaryDirectory(prefix="fedbandits-") as scratch:
-            return _run(agents, steps, pace, seed, Path(scratch), console)
-    return _run(agents, steps, pace, seed, directory, console)
+            return _run(agents, steps, pace, seed, Path(scratch), console, alone)
+    return _run(agents, steps, pace, seed, directory, console, alone)
 
 
-def _run(agents: int, steps: int, pace: float, seed: int, directory: Path, console: Console) -> DemoResult:
-    described = json.dumps({"name": "linear", "clients": agents, "dim": 10, "arms": 20, "noise": 0.5})
-    environment = environment_of(described)
-    problem = world_of(environment, steps, seed).problem
-    algorithm = DisLinUCB(threshold=2.0)
-    settings = Settings(
-        algorithm=algorithm,
-        dim=problem.dim,
-        arms=problem.arms,
-        agents=agents,
-        horizon=steps,
-        seed=seed,
-        common=seed,
-        facts=problem.facts,
-    )
-    told = [directory / f"regrets-{identity}.txt" for identity in range(agents)]
+def _run(agents: int, steps: int, pace: float, seed: int, directory: Path, console: Console, alone: bool) -> DemoResult:
     say = _clock(console)
     say(f"starting a SuperLink, its gate, {agents} nodes and the server")
-    with telling(once(say)):
-        # one process compiles what all would compile at once on a new machine, before the traffic was over
-        simulate(algorithm, environment, steps, seed)
-        isolated = simulate(replace(algorithm, threshold=math.inf), environment, steps, seed)
-    federation = Federation(directory, settings, interval=0.5, tell=say)
-    begin = federation.directory / "begin"
-    begin.unlink(missing_ok=True)
+    switchboard = Switchboard(directory, agents)
     try:
-        common = ("--steps", str(steps), "--seed", str(seed), "--pace", str(pace), "--begin", str(begin))
-        traffic = {
-            _traffic(identity): (_TRAFFIC, str(federation.agent_path(identity)), str(path), described, *common)
-            for identity, path in enumerate(told)
-        }
-        federation.start(traffic)  # it loads while everything else does
-        begin.touch()
-        say("traffic begins")
-        _watch(federation, told, steps, console)
-        result = _result(federation.book, told, float(isolated.regret[-1]))
+        switchboard.start()
+        from fedbandits.deploy.flower.machine.demonstration import Demonstration  # takes as long as all the rest
+
+        return Demonstration(switchboard, agents, steps, pace, seed, console, say).run(alone=alone)
     finally:
-        federation.stop()
-    if result.synchronisations:
-        console.print(result.table())
-    else:
-        console.print(_why_nothing_was_said([federation.agent_path(identity) for identity in range(agents)]))
-    if result.rejected:
-        console.print(f"{result.rejected} replies or nodes were rejected; see {directory / 'logs'}")
-    return result
+        switchboard.processes.stop()
 
 
 def _clock(console: Console) -> Callable[[str], None]:
@@ -134,74 +62,3 @@ def _clock(console: Console) -> Callable[[str], None]:
         console.print(f"{time.monotonic() - began:6.1f} s  {what}")
 
     return say
-
-
-def _traffic(identity: int) -> str:
-    return f"traffic-{identity}"
-
-
-def _why_nothing_was_said(agents: Sequence[Path]) -> str:
-    """Without a synchronisation there is nothing to compare: both figures are of agents that were alone."""
-    calling = 0
-    for path in agents:
-        with Agent.open(path, warm=False) as agent:
-            calling += agent.status().calling
-    if calling:
-        return (
-            f"No synchronisation: {calling} agents were calling when the traffic ended, before the server had come to "
-            "it. Give it more time: a lower --pace, or more --steps."
-        )
-    return "No synchronisation: too little traffic for any agent to call. Let each take more decisions: --steps."
-
-
-def _watch(federation: Federation, told: Sequence[Path], steps: int, console: Console) -> None:
-    """Show progress until all traffic is over."""
-    progress = Progress(TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), console=console)
-    bars = [progress.add_task(f"agent {identity}", total=steps) for identity in range(len(told))]
-    with Live(console=console, refresh_per_second=4, transient=True) as live:
-        over = False
-        while not over:
-            over = not any(federation.processes.alive(_traffic(identity)) for identity in range(len(told)))
-            regrets = [_regrets(path) for path in told]
-            for bar, regret in zip(bars, regrets, strict=True):
-                progress.update(bar, completed=len(regret))
-            live.update(_shown(progress, federation.book, sum(float(regret.sum()) for regret in regrets)))
-            time.sleep(_LOOK_SECONDS)
-    for identity, path in enumerate(told):
-        if len(_regrets(path)) < steps:
-            raise RuntimeError(f"traffic ended early:\n{federation.processes.last_words(_traffic(identity))}")
-
-
-def _shown(progress: Progress, book: Book, regret: float) -> Table:
-    ledger = book.ledger()
-    grid = Table.grid()
-    grid.add_row(progress)
-    messages = ledger.up.messages + ledger.down.messages
-    weight = ledger.up.bytes + ledger.down.bytes
-    grid.add_row(
-        f"regret {regret:.1f}   synchronisations {int(ledger.conversations)}   messages {messages}   bytes {weight:,}"
-        f"   nodes {int(book.fact('present'))}"
-    )
-    return grid
-
-
-def _result(book: Book, told: Sequence[Path], isolated: float) -> DemoResult:
-    regrets = [_regrets(path) for path in told]
-    ledger = book.ledger()
-    return DemoResult(
-        decisions=sum(len(regret) for regret in regrets),
-        regret=sum(float(regret.sum()) for regret in regrets),
-        isolated=isolated,
-        synchronisations=int(ledger.conversations),
-        messages=ledger.up.messages + ledger.down.messages,
-        signals=ledger.up.signals + ledger.down.signals,
-        bytes=ledger.up.bytes + ledger.down.bytes,
-        rejected=len(book.rejections()),
-    )
-
-
-def _regrets(path: Path) -> FloatArray:
-    """Those of complete lines."""
-    if not path.exists():
-        return np.empty(0)
-    return np.array([float(line) for line in path.read_text().split("\n")[:-1]], dtype=np.float64)

@@ -19,15 +19,16 @@ from typing import Any, Self
 from fedbandits.deploy.embedded.agent import Agent
 from fedbandits.deploy.flower.book.book import Book
 from fedbandits.deploy.flower.conversation.carrier import Patience
-from fedbandits.deploy.flower.machine.commands import NODE, environment, flowers, gate, node_options, superlink
-from fedbandits.deploy.flower.machine.layout import Layout, make_agent
+from fedbandits.deploy.flower.machine.commands import NODE, NODE_LOADS, flowers, node_options
+from fedbandits.deploy.flower.machine.layout import make_agent
 from fedbandits.deploy.flower.machine.ports import LOOPBACK, free_ports, listens
-from fedbandits.deploy.flower.machine.processes import Programs
+from fedbandits.deploy.flower.machine.switchboard import Switchboard
 from fedbandits.deploy.settings import Settings
-from fedbandits.deploy.storage.files import claim
 
 __all__ = ["LOOPBACK", "Federation", "free_ports", "listens", "make_agent"]
 
+NODES = "nodes"
+"""The programs that are loaded together."""
 _LOOK_SECONDS = 0.2
 _LONGEST_START = 900.0
 """Seconds that a program may take to start while it lives: a machine that is busy with something else is no failure."""
@@ -42,9 +43,9 @@ class Federation:
 
     `with Federation(...) as federation:` starts the SuperLink, its gate, the nodes and the server, and stops all of
     them at the end, whatever the reason. `interval` is the time between two rings of the server; below zero the server
-    has the floor only when `floor` gives it. `poll` is how often nodes look for messages, in seconds. A `lasting`
-    SuperLink keeps its own state on disk too, so that it can be restarted alone; messages then take longer. `tell` is
-    called with a few words whenever a part has started.
+    has the floor only when `floor` gives it. `poll` is how often nodes look for messages, in seconds. `tell` is called
+    with a few words whenever a part has started. The `switchboard` may have been started before; without one it is
+    made, `lasting` or not.
     """
 
     def __init__(
@@ -57,24 +58,21 @@ class Federation:
         patience: Patience | None = None,
         lasting: bool = False,
         tell: Callable[[str], None] = _tell_nobody,
+        switchboard: Switchboard | None = None,
     ) -> None:
         self.directory = directory.resolve()
         self.settings = settings
-        self.port, self.control_port, *self._node_ports = free_ports(2 + settings.agents)
         self._interval = interval
         self._poll = poll
-        self._lasting = lasting
         self._patience = patience or Patience()
         self._tell = tell
-        self._layout = Layout(self.directory)
-        self.processes = Programs("federation", environment(self._layout.flower), self._layout.logs)
-        self._layout.prepare(settings, self.control)
+        self._switchboard = switchboard or Switchboard(directory, settings.agents, lasting=lasting)
+        self._layout = self._switchboard.layout
+        self.processes = self._switchboard.processes
+        self.port = self._switchboard.port
+        self.control, self.control_port = self._switchboard.control, self._switchboard.control_port
+        self._layout.prepare_agents(settings)
         self.book = Book(self._layout.book)
-
-    @property
-    def control(self) -> str:
-        """The address of the SuperLink itself, where operators reach its control interface."""
-        return f"{LOOPBACK}:{self.control_port}"
 
     def agent_path(self, identity: int) -> Path:
         """The file of an agent."""
@@ -107,16 +105,14 @@ class Federation:
         """Start everything, and return when all nodes are in and the server has begun to ring.
 
         Programs `beside` (module and arguments, by name) are started with the nodes.
-        Everything loads at the same time. Nodes find their way in when the gate opens, which is after their keys are
-        registered.
+        Everything loads at the same time. Nodes are let loose when their keys are registered: one that is refused
+        takes its time to come again.
         """
         everybody = range(self.settings.agents)
-        self._launch_superlink()
-        nodes = {
-            f"node-{identity}": (NODE, "--poll", str(self._poll), *self._node(identity, self._node_ports[identity]))
-            for identity in everybody
-        }
-        self.processes.start_together("nodes", {**nodes, **(beside or {})})
+        beside = beside or {}
+        self._switchboard.start()
+        if not self.processes.alive(NODES):
+            self.processes.load(NODES, [*NODE_LOADS, *sorted({module for module, *_ in beside.values()})])
         import fedbandits.deploy.flower.machine.control
         import fedbandits.deploy.flower.machine.runs  # noqa: F401  (they take seconds, and are needed when the SuperLink listens)
 
@@ -124,7 +120,16 @@ class Federation:
         began = self._launch_server()
         self.register(*(self.key_path(identity).with_suffix(".pub") for identity in everybody))
         self._tell("the nodes' keys are registered")
-        self._launch_gate()
+        nodes = {
+            f"node-{identity}": (
+                NODE,
+                "--poll",
+                str(self._poll),
+                *self._node(identity, self._switchboard.node_ports[identity]),
+            )
+            for identity in everybody
+        }
+        self.processes.start_together(NODES, {**nodes, **beside})
         self._await_gate()
         self._await_nodes()
         self._await_server(began)
@@ -136,11 +141,9 @@ class Federation:
 
     def start_superlink(self) -> None:
         """Flower's switchboard, on loopback, with TLS and authentication of nodes, and the gate in front of it."""
-        self._launch_superlink()
+        self._switchboard.start()
         self._await_superlink()
-        if not self.processes.alive("gate"):
-            self._launch_gate()
-            self._await_gate()
+        self._await_gate()
 
     def register(self, *public_keys: Path) -> None:
         """Let the nodes with these keys in."""
@@ -159,7 +162,7 @@ class Federation:
         """The node of an agent. With another `key` it is refused; `program`, what Python runs, may be another node than
         the resident one.
         """
-        port = self._node_ports[identity] if name is None else free_ports(1)[0]
+        port = self._switchboard.node_ports[identity] if name is None else free_ports(1)[0]
         poll = ("--poll", str(self._poll)) if program is None else ()
         options = self._node(identity, port, key)
         self.processes.start(name or f"node-{identity}", [sys.executable, *(program or ("-m", NODE)), *poll, *options])
@@ -177,15 +180,6 @@ class Federation:
         """Kill the server's process, as a failure would; the SuperLink lives on."""
         pid = int(self.book.fact("pid"))
         self.processes.kill_descendant("superlink", pid)
-
-    def _launch_superlink(self) -> None:
-        state = self._layout.superlink_state if self._lasting else None
-        if state is not None:
-            claim(state)
-        self.processes.start("superlink", superlink(self.control_port, self._layout.tls, state))
-
-    def _launch_gate(self) -> None:
-        self.processes.start("gate", gate(self.port, self._layout.tls, self.control))
 
     def _launch_server(self) -> float:
         """Start the run; when that was."""

@@ -13,13 +13,15 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from fedbandits.deploy.embedded.agent import Agent
 from fedbandits.deploy.flower.book.names import BOOK, SETTINGS
 from fedbandits.deploy.flower.machine.certificates import make_certificates, make_key
 from fedbandits.deploy.flower.machine.ports import LOOPBACK
-from fedbandits.deploy.settings import Settings
 from fedbandits.deploy.storage.files import private_directory, write_private
+
+if TYPE_CHECKING:
+    from fedbandits.deploy.settings import Settings
 
 CONNECTION = "federation"
 """How Flower's own commands are told of it."""
@@ -69,17 +71,14 @@ class Layout:
         """The private key of an agent's node."""
         return self.directory / "keys" / f"agent-{identity}"
 
-    def prepare(self, settings: Settings, control: str) -> None:
-        """Make what is missing; Flower's own commands are pointed at `control`, the SuperLink's address."""
+    def prepare_transport(self, control: str) -> None:
+        """Make certificates if there are none; Flower's own commands are pointed at `control`, the SuperLink's
+        address.
+        """
         for each in (self.directory, self.agent(0).parent, self.key(0).parent, self.logs, self.flower):
             private_directory(each)
-        write_private(self.directory / SETTINGS, replace(settings, identity=0).text())
         if not (self.tls / "server.crt").exists():
             make_certificates(self.tls, [LOOPBACK])
-        for identity in range(settings.agents):
-            if not self.key(identity).exists():
-                make_key(self.key(identity))
-            make_agent(self.agent(identity), settings, identity)
         write_private(
             self.flower / "config.toml",
             f'[superlink]\ndefault = "{CONNECTION}"\n\n[superlink.{CONNECTION}]\n'
@@ -87,8 +86,18 @@ class Layout:
             f"root-certificates = {json.dumps(str(self.authority))}\n",
         )
 
+    def prepare_agents(self, settings: Settings) -> None:
+        """Make the agents and keys that are missing, and write down what the server has to know of them."""
+        write_private(self.directory / SETTINGS, replace(settings, identity=0).text())
+        for identity in range(settings.agents):
+            if not self.key(identity).exists():
+                make_key(self.key(identity))
+            make_agent(self.agent(identity), settings, identity)
+
 
 def make_agent(path: Path, settings: Settings, identity: int) -> None:
     """An agent with `settings` in a new file; one that is there is left alone, if it was made with the same."""
+    from fedbandits.deploy.embedded.agent import Agent  # with all algorithms, which takes seconds
+
     given = {item.name: getattr(settings, item.name) for item in fields(settings)} | {"identity": identity}
     Agent.open(path, **given, warm=False).close()

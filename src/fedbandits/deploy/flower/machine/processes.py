@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
+from fedbandits.deploy.flower.machine import copies
 from fedbandits.deploy.storage.files import private, private_directory
 
 _MARK = "FEDBANDITS_FEDERATION"
@@ -20,7 +21,7 @@ _PROCESSES = Path("/proc")
 """Where Linux tells of all processes; elsewhere only the groups of the programs themselves can be told."""
 _SET_DEATH_SIGNAL = 1
 _GRACE_SECONDS = 5.0
-_UMASK = 0o077 if os.name == "posix" else -1
+UMASK = 0o077 if os.name == "posix" else -1
 """What programs write, Flower's among them, is for their owner alone."""
 
 
@@ -36,39 +37,61 @@ class Programs:
         self._mark = f"{mark}-{os.getpid()}-{time.monotonic_ns()}"
         self._environment = {**os.environ, **environment}
         self._logs = logs
-        self._running: dict[str, subprocess.Popen[bytes]] = {}
+        self._running: dict[str, subprocess.Popen[bytes] | copies.Loader] = {}
         self._copies: dict[str, str] = {}
         """Programs that are copies of another one, and which (`copies`)."""
 
-    def start(self, name: str, command: Sequence[str]) -> None:
-        """Start a program under a name; what it prints goes to a file of that name."""
+    def start(self, name: str, command: Sequence[str], *, told_later: bool = False) -> None:
+        """Start a program under a name; what it prints goes to a file of that name. One that is `told_later` reads
+        from its standard input.
+        """
         private_directory(self._logs)
         self._copies.pop(name, None)
-        with open(self._logs / f"{name}.log", "ab", opener=private) as log:
+        with open(self._log_of(name), "ab", opener=private) as log:
             self._running[name] = subprocess.Popen(
                 list(command),
-                stdin=subprocess.DEVNULL,
+                stdin=subprocess.PIPE if told_later else subprocess.DEVNULL,
                 stdout=log,
                 stderr=subprocess.STDOUT,
                 env=self._environment | {_MARK: self._mark_of(name)},
                 start_new_session=True,
                 preexec_fn=end_with_parent if sys.platform == "linux" else None,
-                umask=_UMASK,
+                umask=UMASK,
             )
 
-    def start_together(self, family: str, commands: Mapping[str, Sequence[str]]) -> None:
-        """Start Python programs (module and arguments, by name) that need the same, loaded once where that is possible.
+    def load(self, family: str, modules: Sequence[str], *, here: bool = False) -> None:
+        """Load what the programs of a family need, once for all of them, where that is possible (`copies`).
 
-        They are stopped and looked at like others; `family` is what loads them, and its log tells if that fails.
+        `here`: by a copy of this process, which has loaded most of it and has nothing open that a copy must not have.
+        """
+        if sys.platform != "linux":
+            return
+        private_directory(self._logs)
+        if here:
+            self._running[family] = copies.of_this_process(
+                modules, self._logs, self._log_of(family), self._environment | {_MARK: self._mark_of(family)}
+            )
+        else:
+            command = [sys.executable, "-m", copies.__name__, str(self._logs), *modules]
+            self.start(family, command, told_later=True)
+
+    def start_together(self, family: str, commands: Mapping[str, Sequence[str]]) -> None:
+        """Start the Python programs of a family (module and arguments, by name), which `load` has loaded if it can.
+
+        They are stopped and looked at like others; the log of the family tells if loading has failed.
         """
         if sys.platform != "linux":
             for name, command in commands.items():
                 self.start(name, [sys.executable, "-m", *command])
             return
+        if family not in self._running:
+            self.load(family, sorted({module for module, *_ in commands.values()}))
         for name in commands:
             self._number_of(name).unlink(missing_ok=True)
-        told = json.dumps({name: list(command) for name, command in commands.items()})
-        self.start(family, [sys.executable, "-m", "fedbandits.deploy.flower.machine.copies", str(self._logs), told])
+        loader = self._running[family].stdin
+        assert loader is not None
+        with suppress(BrokenPipeError), loader:  # if it has failed to load, its log tells
+            loader.write(json.dumps({name: list(command) for name, command in commands.items()}).encode())
         self._copies |= dict.fromkeys(commands, family)
 
     def run(self, name: str, command: Sequence[str], seconds: float = 600.0) -> str:
@@ -80,7 +103,7 @@ class Programs:
             text=True,
             env=self._environment | {_MARK: self._mark_of(name)},
             timeout=seconds,
-            umask=_UMASK,
+            umask=UMASK,
         )
         if done.returncode != 0:
             raise RuntimeError(f"{name} failed: {done.stdout}{done.stderr}")
@@ -96,7 +119,7 @@ class Programs:
 
     def last_words(self, name: str, lines: int = 15) -> str:
         """The end of what a program has printed."""
-        path = self._logs / f"{name}.log"
+        path = self._log_of(name)
         return "\n".join(path.read_text(errors="replace").splitlines()[-lines:]) if path.exists() else ""
 
     def stop(self, *names: str, kill: bool = False) -> None:
@@ -136,6 +159,9 @@ class Programs:
         while name in self._copies and not self._number_of(name).exists() and self.alive(self._copies[name]):
             time.sleep(0.02)
 
+    def _log_of(self, name: str) -> Path:
+        return self._logs / f"{name}.log"
+
     def _number_of(self, name: str) -> Path:
         return self._logs / f"{name}.pid"
 
@@ -147,6 +173,8 @@ class Programs:
         process = self._running.get(name)
         if process is not None:
             process.poll()  # one that has ended is not a survivor
+        if isinstance(process, copies.Loader):  # its environment is that of the process it is a copy of
+            return [pid for pid in _descendants(process.pid) if process.poll() is None]
         wanted = f"{_MARK}={self._mark_of(name)}".encode()
         found = []
         for entry in _PROCESSES.glob("[0-9]*/environ"):
@@ -157,6 +185,18 @@ class Programs:
 
     def _mark_of(self, name: str) -> str:
         return f"{self._mark}-{name}"
+
+
+def _descendants(ancestor: int) -> list[int]:
+    """A process and all that it has started, and those in turn."""
+    parents = {}
+    for entry in _PROCESSES.glob("[0-9]*/stat"):
+        with suppress(OSError):
+            parents[int(entry.parent.name)] = int(entry.read_text().rpartition(")")[2].split()[1])
+    found = [ancestor]
+    for each in found:
+        found += [pid for pid, parent in parents.items() if parent == each]
+    return found
 
 
 def end_with_parent() -> None:
