@@ -10,6 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from lzw_packing import packed
 
 from fedbandits.contract.catalogue import ConfigError
 from fedbandits.data.sources import Source
@@ -150,3 +151,28 @@ def test_an_oversized_archive_is_refused(cache, publisher, monkeypatch):
     monkeypatch.setattr("fedbandits.data.sources._LARGEST", 100)
     with pytest.raises(ConfigError, match="larger than 100 bytes"):
         replace(SOURCE, url=f"{address}/a.zip").folder()
+
+
+def test_files_that_the_publisher_packed_are_unpacked(cache, publisher):
+    folder, address = publisher
+    content = b"1 2 3\n" * 400
+    with zipfile.ZipFile(folder / "z.zip", "w") as bundle:
+        bundle.writestr("shuttle.trn.Z", packed(content))
+    source = Source("uci", ("shuttle.trn",), f"{address}/z.zip")
+    assert (source.folder() / "shuttle.trn").read_bytes() == content
+
+
+def test_a_packed_file_that_is_damaged_is_told(cache, publisher):
+    folder, address = publisher
+    with zipfile.ZipFile(folder / "z.zip", "w") as bundle:
+        bundle.writestr("shuttle.trn.Z", b"\x1f\x9d\x90\xff\xff\xff")
+    with pytest.raises(ConfigError, match=r"shuttle\.trn\.Z in the archive: damaged"):
+        Source("uci", ("shuttle.trn",), f"{address}/z.zip").folder()
+
+
+def test_a_file_that_lies_there_packed_is_named_with_what_unpacks_it(cache, tmp_path, monkeypatch):
+    monkeypatch.setenv("FEDBANDITS_DATA", str(tmp_path))
+    (tmp_path / "uci").mkdir()
+    (tmp_path / "uci" / "shuttle.trn.Z").write_bytes(packed(b"1"))
+    with pytest.raises(ConfigError, match=r"there is shuttle\.trn\.Z: unpack it by `gzip -d shuttle\.trn\.Z`"):
+        Source("uci", ("shuttle.trn",), NOBODY).folder()

@@ -4,7 +4,8 @@ A dataset is a folder with the publisher's files, unchanged. `Source.folder` loo
 
 1. `$FEDBANDITS_DATA/<name>`;
 2. the cache, `$XDG_CACHE_HOME/fedbandits/<name>` (by default `~/.cache/fedbandits/<name>`);
-3. the publisher's archive (a zip file, or one file packed by gzip), downloaded once and unpacked into the cache.
+3. the publisher's archive (a zip file, in which files may be packed by `compress`, or one file packed by gzip),
+   downloaded once and unpacked into the cache.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from pathlib import Path, PurePosixPath
 from typing import IO, Protocol
 
 from fedbandits.contract.catalogue import ConfigError
+from fedbandits.data.lzw import unpacked
 
 VARIABLE = "FEDBANDITS_DATA"
 """The environment variable that names the folder of datasets."""
@@ -57,7 +59,7 @@ class Source:
         try:
             self._download(cached)
         except _FAILURES as error:
-            looked = "; ".join(f"{place} lacks {', '.join(self._missing(place))}" for place in places)
+            looked = "; ".join(f"{place} lacks {self._told_missing(place)}" for place in places)
             raise ConfigError(
                 f"the files of {self.name} are missing: {looked}; downloading {self.url} failed ({error}). "
                 f"Unpack that archive into a folder called {self.name} and set {VARIABLE} to the folder that holds it"
@@ -67,6 +69,14 @@ class Source:
 
     def _missing(self, place: Path) -> list[str]:
         return [file for file in self.files if not (place / file).is_file()]
+
+    def _told_missing(self, place: Path) -> str:
+        """What is missing, and what to do about those that lie there packed."""
+        told = []
+        for file in self._missing(place):
+            there = (place / f"{file}.Z").is_file()
+            told.append(f"{file} (there is {file}.Z: unpack it by `gzip -d {file}.Z`)" if there else file)
+        return ", ".join(told)
 
     def _download(self, target: Path) -> None:
         """Fetch, check and unpack beside `target`, then move the files in: what is in the cache is whole."""
@@ -89,12 +99,16 @@ class Source:
         with zipfile.ZipFile(archive) as bundle:
             members = {PurePosixPath(info.filename).name: info for info in bundle.infolist() if not info.is_dir()}
             for file in self.files:
-                if file not in members:
+                found = members.get(file) or members.get(f"{file}.Z")
+                if found is None:
                     raise _NotTheDatasetError(f"the archive holds no {file}")
-                if not 0 < members[file].file_size <= _LARGEST:
-                    raise _NotTheDatasetError(f"{file} in the archive has {members[file].file_size} bytes")
-                with bundle.open(members[file]) as packed, (target / file).open("wb") as plain:
-                    shutil.copyfileobj(packed, plain)
+                if not 0 < found.file_size <= _LARGEST:
+                    raise _NotTheDatasetError(f"{file} in the archive has {found.file_size} bytes")
+                with bundle.open(found) as packed, (target / file).open("wb") as plain:
+                    if file in members:
+                        shutil.copyfileobj(packed, plain)
+                    else:
+                        plain.write(_unpacked_by_lzw(file, packed.read()))
 
     def _unpack_one(self, archive: Path, target: Path) -> None:
         """The only file; its contents are checked against the archive's CRC."""
@@ -102,6 +116,13 @@ class Source:
         with gzip.open(archive) as packed, (target / file).open("wb") as plain:
             if not _copy_at_most(packed, plain, _LARGEST):
                 raise _NotTheDatasetError(f"{file} in the archive has 0 bytes")
+
+
+def _unpacked_by_lzw(file: str, packed: bytes) -> bytes:
+    try:
+        return unpacked(packed, _LARGEST)
+    except ValueError as error:
+        raise _NotTheDatasetError(f"{file}.Z in the archive: {error}") from error
 
 
 class _Readable(Protocol):

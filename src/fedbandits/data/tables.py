@@ -1,7 +1,8 @@
 """Tables of features and labels: any of your own, and two of the UCI Machine Learning Repository.
 
 - shuttle (Statlog): 43,500 rows of 9 numbers and a class from 1 to 7, four fifths of them 1; `shuttle.trn`, and 14,500
-  more in `shuttle.tst` where that file is there. The publisher packs the first by `compress`: unpack it yourself.
+  more in `shuttle.tst` where that file is there. The publisher packs the first by `compress`: what is downloaded is
+  unpacked here, what you download yourself by `gzip -d shuttle.trn.Z`.
 - magic (MAGIC gamma telescope, Bock et al. 2004): 19,020 rows of 10 numbers, 12,332 gammas and 6,688 hadrons;
   `magic04.data`.
 
