@@ -140,6 +140,19 @@ def check_asking(stage: Gaussian, name: str, says: tuple[Utterance, ...]) -> Non
         raise ConfigError(f"gaussian: the thesis has no constants for {name}, which asks; leave constants='thesis' out")
 
 
+def scheduled(turns: IntArray, place: IntArray) -> IntArray:
+    """(n,) the turns of the schedule at these places; 0 before the first, and none after the last."""
+    return np.concatenate([[0], turns, [np.iinfo(np.int64).max]])[place + 1]
+
+
+def joined(turns: IntArray, observed: IntArray, before: IntArray) -> IntArray:
+    """(w,) in how many updates agents with so many turns `observed` have had a part once they have one more than
+    `before`; if several turns of the schedule have passed meanwhile, all of them are done with.
+    """
+    passed = np.searchsorted(turns, observed, side="right")
+    return np.minimum(np.maximum(before + 1, passed), len(turns))
+
+
 class Answering(Releasing):
     """As `Releasing`, for agents that are asked as well; `answered` (n,) counts their answers, and `joined` (n, 2) the
     updates that they need not call for any more, now and before they last handed over.
@@ -195,9 +208,8 @@ class Answering(Releasing):
         return np.asarray(np.clip((self.observed - behind) / (ahead - behind), 0.0, None))
 
     def _scheduled(self, place: IntArray) -> IntArray:
-        """(n,) the turns of the schedule at these places; 0 before the first, and none after the last."""
         assert self._turns is not None
-        return np.concatenate([[0], self._turns, [np.iinfo(np.int64).max]])[place + 1]
+        return scheduled(self._turns, place)
 
     def _due(self, who: IntArray) -> BoolArray:
         """(w,) who has something new to hand over, and may: whoever is asked to, does."""
@@ -208,11 +220,10 @@ class Answering(Releasing):
         return np.asarray(self.observed[who])
 
     def _join(self, who: IntArray) -> None:
-        """One update more; if several turns of the schedule have passed meanwhile, all of them are done with."""
+        """One update more."""
         if self._turns is not None:
-            passed = np.searchsorted(self._turns, self.observed[who], side="right")
             before = self.joined[who, 0]
-            self.joined[who, 0] = np.minimum(np.maximum(before + 1, passed), len(self._turns))
+            self.joined[who, 0] = joined(self._turns, self.observed[who], before)
             self.joined[who, 1] = before
 
     # what they answer

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 import numpy as np
 from pydantic import Field
 
+from fedbandits.channel import training
 from fedbandits.channel.answering import Answering, answers, asks, budget, check_asking, of_one_answer, with_answers
 from fedbandits.channel.releasing import Releasing
 from fedbandits.channel.repairing import Passing, Repairing
@@ -18,7 +19,7 @@ from fedbandits.channel.stage import End
 from fedbandits.contract.arrays import Array, FloatArray, IntArray
 from fedbandits.contract.catalogue import About, AboutStage
 from fedbandits.contract.errors import ConfigError
-from fedbandits.contract.facts import Answers, Embedding, Norms, Perturbation, Questions, Range
+from fedbandits.contract.facts import Answers, Embedding, Norms, Perturbation, Questions, Range, Trained
 from fedbandits.contract.parameters import parameters
 from fedbandits.contract.problem import Problem
 from fedbandits.contract.protection import Adjacency, Protection, Unit
@@ -120,7 +121,9 @@ class Gaussian:
             if utterance.direction == "up":
                 _check_sums(about.name, utterance)
         check_asking(self, about.name, about.says)
-        if len(hand_overs(about.says)) != 1:
+        if training.only_asks(about.says):
+            training.check(self, about.name)
+        elif len(hand_overs(about.says)) != 1:
             raise ConfigError(f"gaussian: {about.name} hands over sums in several kinds of messages, or in none")
         if self.when == "algorithm" and about.calls == "data" and not self.leaky:
             raise ConfigError(
@@ -154,6 +157,9 @@ class Gaussian:
         bounded = problem.knowing(Norms(norms.parameter, norms.arms if self.arms is None else self.arms))
         if self.rewards is not None:
             bounded = bounded.knowing(Range(-self.rewards, self.rewards))
+        trained = bounded.get(Trained)
+        if trained is not None:
+            return bounded.knowing(*training.told(self, bounded, trained))
         if bounded.get(Questions) is not None:
             bounded = bounded.knowing(answers(self, bounded))
         return bounded.knowing(self.perturbation(bounded))
@@ -168,6 +174,8 @@ class Gaussian:
         problem: Problem,
     ) -> End:
         """See `Stage`."""
+        if training.only_asks(says):
+            return Passing() if away == "down" else training.Training(self, says, n, rng, problem, sizes)
         (kind,) = hand_overs(says)
         (utterance,) = (one for one in says if one.kind == kind and one.direction == "up")
         fields = noisy_fields(utterance, "increment", problem, sizes)
@@ -238,6 +246,8 @@ class Gaussian:
         whole sequence is one Gaussian mechanism. Where agents are asked, all answers come with it. `problem` is as the
         stage poses it. Needs the extra `privacy`.
         """
+        if problem.get(Trained) is not None:
+            return training.event(self, problem)
         reach = np.concatenate([[0.0], self.sensitivities(problem, _handed_over(problem))])
         found = gaussian_event(float(reach[-1 if releases is None else releases]) / self.noise(problem))
         return found if problem.get(Questions) is None else with_answers(self, problem, found)
@@ -338,6 +348,10 @@ class _Loosened:
         bound = self.item.bound
         assert bound is not None
         clean = bound.limit(problem, asked) * (longest(problem) if bound.within is not None else 1.0)
+        trained = problem.get(Trained)
+        if trained is not None:
+            size = bound.limit(problem, asked) * (trained.cut if bound.within is not None else 1.0)
+            return size * (problem.horizon + _BEYOND * training.reach(self.stage, problem, trained, self.item))
         seen = problem.get(Embedding)
         entries = (problem.dim if seen is None else seen.dim) ** len(self.item.shape)
         # what was told of the noise when the budget was set: whoever asks may have more observations in mind

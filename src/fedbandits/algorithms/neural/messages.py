@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -47,6 +48,17 @@ def trained(problem: Problem, asked: Mapping[str, Array]) -> float:
     size = asked["inner"].size + asked["head"].size
     start = math.sqrt(_square(asked["inner"]) + _square(asked["head"]))
     return start + _number(asked["steps"]) * STRIDE * _number(asked["rate"]) * math.sqrt(size)
+
+
+@dataclass(frozen=True)
+class Known:
+    """A limit that depends on nothing."""
+
+    value: float
+
+    def __call__(self, problem: Problem, asked: Mapping[str, Array]) -> float:
+        """It."""
+        return self.value
 
 
 def _square(array: Array) -> float:
@@ -118,3 +130,22 @@ MODEL = Utterance(
     ),
 )
 """The result: the network's inner part, and everybody's statistics of its last layer."""
+
+
+def cut_down(cut: float) -> tuple[Utterance, Utterance, Utterance]:
+    """TALLY, SLOPE and LAYER where no observation adds more than `cut` to a gradient or has a longer z, and rewards
+    are in units in which they are at most 1, so that nothing but a number has to be known of them.
+    """
+    (gradient, *slope), (gram, moment, *layer) = SLOPE.fields, LAYER.fields
+    return (
+        replace(TALLY, fields=TALLY.fields[:1]),
+        replace(SLOPE, fields=(replace(gradient, bound=Bound(Known(cut))), *slope)),
+        replace(
+            LAYER,
+            fields=(
+                replace(gram, bound=Bound(Known(cut**2))),
+                replace(moment, bound=Bound(Known(1.0), within="gram")),
+                *layer,
+            ),
+        ),
+    )

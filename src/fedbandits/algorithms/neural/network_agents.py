@@ -28,6 +28,7 @@ from fedbandits.contract.problem import Problem
 from fedbandits.contract.streams import Streams
 from fedbandits.models.features.last_layer import LastLayer
 from fedbandits.models.networks import Adam, descended, feature_sums, gradient_sums
+from fedbandits.models.networks.cut_sums import cut_feature_sums, cut_gradient_sums
 from fedbandits.models.observations import Observations
 from fedbandits.models.ridge import RidgeModels
 from fedbandits.models.triggers import urgencies
@@ -61,7 +62,7 @@ class NetworkAgents(ExploringAgents):
     def __init__(self, parameters: NeuralLinear, problem: Problem, n: int, rng: Streams) -> None:
         network = parameters.network(problem)
         longest = problem.get(Norms, Norms()).arms
-        features = LastLayer(network, parameters.beginning(problem, rng, longest**2), n)
+        features = LastLayer(network, parameters.beginning(problem, rng, longest**2), n, parameters.cut or np.inf)
         super().__init__(
             RidgeModels(n, network.features, parameters.ridge),
             features,
@@ -76,8 +77,8 @@ class NetworkAgents(ExploringAgents):
         self._agents = problem.agents
         self.data = Observations(n, problem.dim, problem.horizon)
         self.totals = np.zeros((n, 3))
-        self.mean = np.zeros(n)
-        self.deviation = np.ones(n)
+        mean, deviation = parameters.units(problem)
+        self.mean, self.deviation = np.full(n, mean), np.full(n, deviation)
         self.inside = np.zeros(n, dtype=np.int64)
         self.pooled = np.zeros(n)
 
@@ -126,6 +127,8 @@ class NetworkAgents(ExploringAgents):
     def _tally(self, who: IntArray) -> Message:
         self.data.give(who[self.data.count[who] >= LEAST])
         ready = self.data.given[who] > 0
+        if self._parameters.cut is not None:
+            return Message(TALLY.kind, who, {"count": _given(self.data, who)})
         told = {name: np.where(ready, self.totals[who, place], 0.0) for place, name in enumerate(_TOTALS)}
         return Message(TALLY.kind, who, {"count": _given(self.data, who), **told})
 
@@ -138,10 +141,10 @@ class NetworkAgents(ExploringAgents):
         return Message(SLOPE.kind, request.who, {"gradient": slope, "count": _given(data, request.who)})
 
     def _slope(self, request: Message, data: Observations, theta: FloatArray) -> FloatArray:
-        who, arrays = request.who, request.arrays
-        return gradient_sums(
-            self._network, theta, data, who, data.given[who], shift=arrays["mean"], spread=arrays["deviation"]
-        )
+        who, end, cut, units = request.who, data.given[request.who], self._parameters.cut, _units(request)
+        if cut is not None:
+            return cut_gradient_sums(self._network, theta, data, who, end, cut=cut, **units)
+        return gradient_sums(self._network, theta, data, who, end, **units)
 
     def _trained(self, request: Message, data: Observations) -> Message:
         """Own steps from where everybody was told to begin."""
@@ -158,13 +161,14 @@ class NetworkAgents(ExploringAgents):
         return Message(TRAINED.kind, who, {"weighted": count[:, None] * found, "count": count})
 
     def _layered(self, request: Message, data: Observations) -> Message:
-        who, arrays = request.who, request.arrays
-        inner = _one(arrays["inner"])
+        who, end, cut, units = request.who, data.given[request.who], self._parameters.cut, _units(request)
+        inner = _one(request.arrays["inner"])
         theta = np.zeros((len(inner), self._network.parameters))  # the last layer's own weights do not matter
         theta[:, : inner.shape[1]] = inner
-        gram, moment = feature_sums(
-            self._network, theta, data, who, data.given[who], shift=arrays["mean"], spread=arrays["deviation"]
-        )
+        if cut is not None:
+            gram, moment = cut_feature_sums(self._network, theta, data, who, end, cut=cut, **units)
+        else:
+            gram, moment = feature_sums(self._network, theta, data, who, end, **units)
         return Message(LAYER.kind, who, {"gram": gram, "moment": moment, "count": _given(data, who)})
 
     def _replace(self, request: Message) -> None:
@@ -184,6 +188,11 @@ class NetworkAgents(ExploringAgents):
 def _given(data: Observations, who: IntArray) -> FloatArray:
     """(w,) how many observations of each were given."""
     return data.given[who].astype(np.float64)
+
+
+def _units(request: Message) -> dict[str, FloatArray]:
+    """The units of rewards that were asked in."""
+    return {"shift": request.arrays["mean"], "spread": request.arrays["deviation"]}
 
 
 def _one(rows: FloatArray) -> FloatArray:

@@ -9,11 +9,14 @@ import numpy as np
 
 from fedbandits.algorithms.neural.messages import ASK_LAYER, ASK_SLOPE, ASK_TRAINED, MODEL, OPEN
 from fedbandits.contract.arrays import FloatArray, IntArray, shown_to
+from fedbandits.contract.facts import Answers, Noise
 from fedbandits.contract.messages import Conversation, Message
 from fedbandits.contract.problem import Problem
 from fedbandits.contract.server import Server
 from fedbandits.contract.streams import Streams
+from fedbandits.models.limits import longest
 from fedbandits.models.networks import Adam
+from fedbandits.models.noisy_sums import Reading, reading
 from fedbandits.models.objectives import SomebodyIsAwayError
 from fedbandits.models.ridge import solve
 
@@ -40,6 +43,7 @@ class NetworkServer(Server):
         self._network = parameters.network(problem)
         self._problem, self._rng = problem, rng
         self._inner = self._network.parameters - self._network.features
+        self._reading = _reading(problem, self._network.features)
         self.theta = np.zeros(self._network.parameters)
         self.most = np.zeros(1)
 
@@ -51,22 +55,29 @@ class NetworkServer(Server):
         count = float(tally.arrays["count"].sum()) if len(tally.who) else 0.0
         if count < 1 or count < self._parameters.quorum * self.most[0]:
             return
-        units = _units(count, float(tally.arrays["rewards"].sum()), float(tally.arrays["squares"].sum()))
-        begin = self.theta.copy() if self.most[0] else self._beginning(float(tally.arrays["lengths"].sum()) / count)
+        units, length = self._measured(count, tally)
+        begin = self.theta.copy() if self.most[0] else self._parameters.beginning(self._problem, self._rng, length)
         try:
             theta = yield from self._trained(tally.who, begin, units)
             layer = yield from _all_of(self._asking(ASK_LAYER.kind, tally.who, theta, units, head=False))
         except SomebodyIsAwayError:
             return
         sums = {name: layer.arrays[name].sum(axis=0, keepdims=True) for name in ("gram", "moment")}
+        if self._reading is not None:
+            sums["gram"], sums["moment"] = self._reading.read(sums["gram"], sums["moment"])
         theta[self._inner :] = solve(sums["gram"], sums["moment"], self._parameters.ridge)[1][0]
         self.theta[:] = theta
         self.most[0] = max(self.most[0], count)
         told = {"inner": theta[None, : self._inner], **units, **sums, "count": np.array([count])}
         yield Message(MODEL.kind, tally.who, shown_to(len(tally.who), told))
 
-    def _beginning(self, length: float) -> FloatArray:
-        return self._parameters.beginning(self._problem, self._rng, length)
+    def _measured(self, count: float, tally: Message) -> tuple[dict[str, FloatArray], float]:
+        """The units of rewards, and the mean squared length of contexts: as everybody's are, or as they are known."""
+        if self._parameters.cut is not None:
+            mean, deviation = self._parameters.units(self._problem)
+            return {"mean": np.array([mean]), "deviation": np.array([deviation])}, longest(self._problem) ** 2
+        told = {name: float(tally.arrays[name].sum()) for name in ("rewards", "squares", "lengths")}
+        return _units(count, told["rewards"], told["squares"]), told["lengths"] / count
 
     def _trained(
         self, who: IntArray, theta: FloatArray, units: dict[str, FloatArray]
@@ -79,7 +90,8 @@ class NetworkServer(Server):
                 theta = reply.arrays["weighted"].sum(axis=0) / reply.arrays["count"].sum()
             return theta
         adam = Adam(parameters.rate)
-        for _ in range(parameters.steps):
+        told = self._problem.get(Answers)
+        for _ in range(parameters.steps if told is None else min(parameters.steps, told.rounds)):
             reply = yield from _all_of(self._asking(ASK_SLOPE.kind, who, theta, units))
             slope = 2 * reply.arrays["gradient"].sum(axis=0) + parameters.decay * theta
             slope /= reply.arrays["count"].sum()
@@ -91,6 +103,13 @@ class NetworkServer(Server):
     ) -> Message:
         parts = {"inner": theta[None, : self._inner]} | ({"head": theta[None, self._inner :]} if head else {})
         return Message(kind, who, shown_to(len(who), parts | told))
+
+
+def _reading(problem: Problem, size: int) -> Reading | None:
+    """How sums of z z^T and y z are read that carry noise; None where they are exact. What a network does not explain
+    of rewards that are at most 1 counts as noise of deviation 1.
+    """
+    return reading(problem.knowing(Noise(1.0)), size)
 
 
 def _all_of(request: Message) -> Generator[Message, Message, Message]:

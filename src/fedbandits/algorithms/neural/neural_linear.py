@@ -19,12 +19,15 @@ from fedbandits.algorithms.neural.messages import (
     SLOPE,
     TALLY,
     TRAINED,
+    cut_down,
 )
 from fedbandits.algorithms.neural.network_agents import NetworkAgents
 from fedbandits.algorithms.neural.network_server import NetworkServer
 from fedbandits.contract.arrays import FloatArray
 from fedbandits.contract.catalogue import About
 from fedbandits.contract.depending import depending
+from fedbandits.contract.errors import ConfigError
+from fedbandits.contract.facts import Fact, Range, Trained
 from fedbandits.contract.parameters import parameters
 from fedbandits.contract.problem import Problem
 from fedbandits.contract.streams import Streams
@@ -35,6 +38,9 @@ _NotNegative = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 
 
 def _by_training(one: NeuralLinear, about: About) -> About:
+    if one.cut is not None:
+        tally, slope, layer = cut_down(one.cut)
+        return dataclasses.replace(about, says=(OPEN, tally, ASK_SLOPE, slope, ASK_LAYER, layer, MODEL))
     if one.training == "pooled":
         return about
     says = (OPEN, TALLY, ASK_TRAINED, TRAINED, ASK_LAYER, LAYER, MODEL)
@@ -69,6 +75,10 @@ class NeuralLinear:
     Where every agent has a region of its own company harmed it: 6.6 to 11.3, and 38 to 80, one run of six in each being
     lost altogether (45 and 317), against 7.1 to 1.9 and 33 to 9 if trained together.
 
+    With `cut`, gradients of single observations and z are cut down to that norm, and rewards are in units of the fact
+    `range`, in which they are at most 1, so that every observation adds a known amount to whatever is sent. A noise
+    stage needs that: ``neural-linear:cut=2|gaussian`` (`channel.training`), which then says when and how often.
+
     Guarantee: none is proved, neither of regret nor that training succeeds. What is measured stands in the experiment
     `neural-company`.
     """
@@ -85,6 +95,7 @@ class NeuralLinear:
     rate: _Positive = 0.03
     decay: _NotNegative = 1.0
     quorum: Annotated[float, Field(ge=0, le=1)] = 0.5
+    cut: _Positive | None = None
 
     about: ClassVar[About] = depending(
         About(
@@ -100,6 +111,26 @@ class NeuralLinear:
         ),
         _by_training,
     )
+
+    def __post_init__(self) -> None:
+        if self.cut is not None and self.training == "averaged":
+            raise ConfigError(
+                "cut: networks that agents train by themselves do not add up by observations; use training='pooled'"
+            )
+
+    def assumes(self, problem: Problem) -> tuple[Fact, ...]:
+        """What is asked of agents, where it is cut down."""
+        if self.cut is None:
+            return ()
+        network = self.network(problem)
+        return (Trained(self.cut, network.parameters, network.features),)
+
+    def units(self, problem: Problem) -> tuple[float, float]:
+        """Mean and deviation of rewards before any are known, and for ever where they are known to lie in a range."""
+        if self.cut is None:
+            return 0.0, 1.0
+        known = problem.need(Range, by=self.about)
+        return (known.low + known.high) / 2, (known.high - known.low) / 2
 
     def network(self, problem: Problem) -> Architecture:
         """The network for contexts of `problem`."""

@@ -16,6 +16,7 @@ from fedbandits.contract.facts.range import Range
 from fedbandits.contract.facts.ridge import Ridge
 from fedbandits.contract.facts.rkhs import RKHS
 from fedbandits.contract.facts.shared import Shared
+from fedbandits.contract.facts.trained import Trained
 from fedbandits.contract.facts.truth import Truth
 
 FACTS: dict[str, type[Fact]] = {
@@ -41,5 +42,6 @@ __all__ = [
     "Range",
     "Ridge",
     "Shared",
+    "Trained",
     "Truth",
 ]
