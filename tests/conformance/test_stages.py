@@ -18,14 +18,23 @@ from fedbandits.testing.suite import PROMISES, Check
 
 SETTINGS = {"gaussian": {"rewards": 1.0}}
 """By stage, parameters without which it does not serve everybody at home."""
-SUMS = {"async-linucb", "central-linucb", "club", "dislinucb", "dyclu", "fclub-dc", "fedlinucb-async"}
+SUMS = {
+    "async-linucb",
+    "central-linucb",
+    "club",
+    "dis-kernel-features",
+    "dislinucb",
+    "dyclu",
+    "fclub-dc",
+    "fedlinucb-async",
+}
 """Those that send sums and nothing else, which noise can serve."""
 ASKED = {"fedglb-newton", "fedglb-ucb", "fedglb-ucb-1", "fedglb-ucb-2", "one-ucb-glm"}
 """Those whose agents are asked besides, for sums over all their data; see tests/channel/test_answering."""
 SERVED = {
     "gaussian": SUMS | ASKED,
     "quantise": {name for name in STAR if name != "rclb"},
-    "robust": {"central-linucb", "dislinucb", "fedlinucb-async"},
+    "robust": {"central-linucb", "dis-kernel-features", "dislinucb", "fedlinucb-async"},
 }
 """By stage, the algorithms that it can serve."""
 PAIRS = [(name, stage) for name in STAR for stage in STAGES if name in SERVED[stage]]
@@ -157,7 +166,10 @@ def answers(name: str, rewards: float, seed: int):
 def test_the_audit_stays_below_what_is_spent(name):
     """The moment in the one direction that all observations have tells a flipped reward better than all else does."""
     (first, agents), (second, _) = answers(name, 1.0, 1), answers(name, -1.0, 2)
-    found = audit(first["moment"][:, :1], second["moment"][:, :1], delta=0.05).epsilon
+    direction = np.eye(1, subject(name).problem.dim)[None]
+    if hasattr(agents.inner, "features"):
+        direction = agents.inner.features.of(np.arange(1), direction)
+    found = audit(first["moment"] @ direction[0].T, second["moment"] @ direction[0].T, delta=0.05).epsilon
     assert 0.2 < found < agents.spent()[0] <= 1.0
 
 

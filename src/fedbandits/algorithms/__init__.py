@@ -31,6 +31,8 @@ from fedbandits.algorithms.gp.gp_ucb import GPUCB
 from fedbandits.algorithms.gp.gp_ucb_features import GPUCBFeatures
 from fedbandits.algorithms.gp.ldp_gp_ucb import LDPGPUCB
 from fedbandits.algorithms.gp.private_gp_ucb import PrivateGPUCB
+from fedbandits.algorithms.kernel.dis_kernel_features import DisKernelFeatures
+from fedbandits.algorithms.kernel.igp_ucb import IGPUCB
 from fedbandits.algorithms.kernel.kernel_ucb import KernelTS, KernelUCB
 from fedbandits.algorithms.linear.async_linucb import AsyncLinUCB
 from fedbandits.algorithms.linear.async_linucb_am import AsyncLinUCBAM
@@ -89,8 +91,10 @@ ALGORITHMS: Registry[Algorithm] = Registry(
         LDPGPUCB,
         GPUCB,
         GPUCBFeatures,
+        DisKernelFeatures,
         KernelUCB,
         KernelTS,
+        IGPUCB,
         FNUCB,
         FNUCBLess,
         NeuralLinear,
@@ -125,6 +129,7 @@ __all__ = [
     "FCLUBDC",
     "FNUCB",
     "GPUCB",
+    "IGPUCB",
     "KLUCB",
     "LDPGPUCB",
     "NUCBGLM",
@@ -138,6 +143,7 @@ __all__ = [
     "CentralLinUCB",
     "ConsensusUCB",
     "DPUCBInt",
+    "DisKernelFeatures",
     "DisLinUCB",
     "DyClu",
     "FNUCBLess",

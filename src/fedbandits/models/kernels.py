@@ -205,7 +205,10 @@ KernelName = Literal["rbf", "matern-1/2", "matern-3/2", "matern-5/2", "linear"]
 _SMOOTHNESS = {"matern-1/2": 0.5, "matern-3/2": 1.5, "matern-5/2": 2.5}
 
 
-def kernel_named(name: KernelName, lengthscales: float | tuple[float, ...], dim: int) -> Kernel:
+NamedKernel = Linear | SquaredExponential | Matern
+
+
+def kernel_named(name: KernelName, lengthscales: float | tuple[float, ...], dim: int) -> NamedKernel:
     """The kernel of that name for points of dimension `dim`, with one length scale for all coordinates or one for each.
 
     >>> kernel_named("matern-3/2", 0.5, 2)

@@ -8,10 +8,10 @@ from pydantic import Field
 
 from fedbandits.contract.catalogue import About
 from fedbandits.contract.errors import ConfigError
-from fedbandits.contract.facts import RKHS
+from fedbandits.contract.facts import RKHS, Norms
 from fedbandits.contract.parameters import parameters
 from fedbandits.contract.problem import Problem
-from fedbandits.models.kernels import Kernel, KernelName, kernel_named, kernel_of
+from fedbandits.models.kernels import KernelName, NamedKernel, kernel_named, kernel_of
 
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 Lengthscales = Positive | tuple[Positive, ...]
@@ -28,7 +28,7 @@ class KernelParameters:
 
     about: ClassVar[About]
 
-    def kernel_for(self, problem: Problem) -> Kernel:
+    def kernel_for(self, problem: Problem) -> NamedKernel:
         """The kernel for arms of `problem`."""
         if self.kernel == "told":
             known = problem.get(RKHS)
@@ -39,3 +39,9 @@ class KernelParameters:
                 )
             return kernel_of(known, problem.dim)
         return kernel_named(self.kernel, self.lengthscale, problem.dim)
+
+
+def norm_of(problem: Problem, bound: float | None) -> float:
+    """B, how large the norm of mean rewards may be in the kernel's space: `bound`, or what the problem tells."""
+    told = problem.get(RKHS)
+    return bound or (problem.get(Norms, Norms()).parameter if told is None else told.bound)

@@ -63,11 +63,15 @@ class DisLinUCB(Paced, LinearParameters):
 
     def server(self, problem: Problem, n: int, rng: Streams) -> PoolServer:
         """A server that collects from everybody and tells everybody."""
-        return PoolServer(self, n, problem.dim, collects="everybody", tells="everybody")
+        return PoolServer(self, n, self.size(problem), collects="everybody", tells="everybody")
+
+    def size(self, problem: Problem) -> int:
+        """The dimension of models."""
+        return problem.dim
 
     def trigger(self, problem: Problem) -> float:
         """The number D."""
-        n, d, horizon = problem.agents, problem.dim, problem.horizon
+        n, d, horizon = problem.agents, self.size(problem), problem.horizon
         if self.threshold == "theory":
             return float(horizon * np.log(n * horizon) / (d * n))
         if self.threshold == "released":

@@ -2,5 +2,6 @@
 
 from fedbandits.models.features.features import Features, Identity
 from fedbandits.models.features.quadrature import QuadratureFeatures, quadrature_features
+from fedbandits.models.features.random_fourier import RandomFourierFeatures
 
-__all__ = ["Features", "Identity", "QuadratureFeatures", "quadrature_features"]
+__all__ = ["Features", "Identity", "QuadratureFeatures", "RandomFourierFeatures", "quadrature_features"]

@@ -27,9 +27,7 @@ import numpy as np
 from fedbandits.contract.arrays import FloatArray, IntArray
 from fedbandits.contract.errors import ConfigError
 from fedbandits.contract.facts import RKHS
-from fedbandits.linalg import kernels
-from fedbandits.linalg.jit import jit
-from fedbandits.models.features.features import Features
+from fedbandits.models.features.waves import WaveFeatures
 from fedbandits.models.kernels import SquaredExponential, Waves, kernel_of
 
 MOST_FEATURES = 2048
@@ -41,7 +39,7 @@ _GRID = 4001
 """Distances at which the error in one coordinate is measured."""
 
 
-class QuadratureFeatures(Features):
+class QuadratureFeatures(WaveFeatures):
     """The features above, of a `kernel`, with `nodes` m (d,) in each coordinate.
 
     Where it is `additive`, the kernel is the mean of one kernel for each coordinate, and features are those of the
@@ -50,22 +48,13 @@ class QuadratureFeatures(Features):
     """
 
     def __init__(self, kernel: SquaredExponential, nodes: Sequence[int], *, left_out: float = 0.0) -> None:
-        self.dim = kernel.dim
         one = [kernel.waves(m) for m in nodes]
         waves = _side_by_side(one) if kernel.additive else _crossed(one)
         frequencies, weights, constant = _halved(*waves)
         kept, self.lost = _weighty(weights, left_out)
         total = weights[kept].sum() + constant
-        self._frequencies = np.ascontiguousarray(frequencies[kept] * kernel.rates)
-        self._roots = np.sqrt(weights[kept] / total)
-        self._constant = math.sqrt(constant / total)
-        self.size = 2 * len(self._roots) + (constant > 0)
-
-    def of(self, who: IntArray, arms: FloatArray) -> FloatArray:
-        """(w,), (w, K, d) -> (w, K, p): cosines, sines, and the constant where there is one."""
-        lanes = kernels.aligned((len(arms), self.size, arms.shape[1]))
-        _waves(kernels.as_lanes(arms), self._frequencies, self._roots, self._constant, lanes)
-        return lanes.transpose(0, 2, 1)
+        roots = np.sqrt(weights[kept] / total)
+        super().__init__(frequencies[kept] * kernel.rates, roots, math.sqrt(constant / total))
 
 
 @lru_cache(maxsize=64)
@@ -153,20 +142,3 @@ def _weighty(weights: FloatArray, left_out: float) -> tuple[IntArray, float]:
     running = np.cumsum(weights[order])
     gone = int(np.searchsorted(running, left_out, side="right"))
     return np.sort(order[gone:]), float(running[gone - 1]) if gone else 0.0
-
-
-@jit
-def _waves(arms: FloatArray, frequencies: FloatArray, roots: FloatArray, constant: float, out: FloatArray) -> None:
-    """`arms` (w, d, K) -> `out` (w, p, K), number by number: no arm's features depend on what stands beside it."""
-    waves, d = frequencies.shape
-    for a in range(arms.shape[0]):
-        for n in range(waves):
-            for k in range(arms.shape[2]):
-                phase = 0.0
-                for j in range(d):
-                    phase += frequencies[n, j] * arms[a, j, k]
-                out[a, n, k] = roots[n] * math.cos(phase)
-                out[a, waves + n, k] = roots[n] * math.sin(phase)
-        for k in range(arms.shape[2]):
-            if constant > 0:
-                out[a, 2 * waves, k] = constant
