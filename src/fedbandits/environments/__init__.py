@@ -10,6 +10,7 @@ from fedbandits.environments.curved import Cosine, Square
 from fedbandits.environments.gap import Gap, Gap2
 from fedbandits.environments.generalized import Logistic, PoissonCounts, Probit
 from fedbandits.environments.hard import HardContaminated, HardHeavyTailed, HardMinimax
+from fedbandits.environments.heterogeneous import HeterogeneousLinear, HeterogeneousRBF
 from fedbandits.environments.lastfm import LastFM
 from fedbandits.environments.linear import Linear, LinearBounded, LinearFixed, LinearShared
 from fedbandits.environments.movielens import MovieLens
@@ -32,6 +33,8 @@ ENVIRONMENTS: Registry[Environment] = Registry(
         Probit,
         PoissonCounts,
         RKHSMixture,
+        HeterogeneousLinear,
+        HeterogeneousRBF,
         Camelback,
         StyblinskiTang,
         Michalewicz,
@@ -68,6 +71,8 @@ __all__ = [
     "HardContaminated",
     "HardHeavyTailed",
     "HardMinimax",
+    "HeterogeneousLinear",
+    "HeterogeneousRBF",
     "LastFM",
     "Linear",
     "LinearBounded",

@@ -1,5 +1,6 @@
 """Facts: what may be known of a problem beforehand, one small file for each kind of knowledge."""
 
+from fedbandits.contract.facts.agent_features import AgentFeatures
 from fedbandits.contract.facts.answers import Answers
 from fedbandits.contract.facts.contamination import Contamination
 from fedbandits.contract.facts.distortion import Distortion
@@ -20,13 +21,14 @@ from fedbandits.contract.facts.trained import Trained
 from fedbandits.contract.facts.truth import Truth
 
 FACTS: dict[str, type[Fact]] = {
-    kind.name: kind for kind in (Noise, Norms, Link, Shared, Moment, Contamination, Range, RKHS)
+    kind.name: kind for kind in (Noise, Norms, Link, Shared, Moment, Contamination, Range, RKHS, AgentFeatures)
 }
 """Those that configuration files may tell, by name."""
 
 __all__ = [
     "FACTS",
     "RKHS",
+    "AgentFeatures",
     "Answers",
     "Contamination",
     "Distortion",
