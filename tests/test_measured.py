@@ -173,7 +173,7 @@ def test_a_page_that_is_filled_in_stays_as_it_is(measured, results, page):
         ("value tiny metric=regret of=alone at.clients=7 -->", "no run of tiny is what a mark asks for"),
         ("value tiny metric=regret of=aline at.clients=6 -->", "no algorithm aline"),
         ("claims tiny only=failing -->", "only=failing is none of holds, fails, undecided"),
-        ("table tiny tiny metric=regret columns=clients -->", "one experiment is needed"),
+        ("value tiny tiny metric=regret of=alone -->", "one experiment is needed"),
     ],
 )
 def test_what_cannot_be_filled_in_is_told_and_nothing_is_written(measured, results, tmp_path, capsys, mark, error):
@@ -207,3 +207,22 @@ def test_names_keep_apart_and_near(measured):
             constraints={"type": "ineq", "fun": lambda guess: np.diff(guess) - 0.12},
         )
         assert ((found - places) ** 2).sum() <= best.fun + 1e-6
+
+
+def test_a_table_of_several_experiments_has_a_row_for_each(measured, results, tmp_path):
+    (results / "other.toml").write_text(EXPERIMENT.replace("dim = 2", "dim = 3"))
+    run_experiment(results / "other.toml", out=results / "other")
+    page = tmp_path / "several.md"
+    page.write_text(
+        "<!-- measured table tiny other metric=regret columns=algorithm of=alone at.clients=6 name.other=Another -->\n"
+        "<!-- /measured -->\n"
+    )
+    assert measured.main([str(page), "--results", str(results)]) == 0
+    lines = page.read_text().splitlines()
+    assert lines[1] == "|  | alone |"
+    for line, name in ((lines[3], "tiny"), (lines[4], "other")):
+        final = Results.load(results / name).final()
+        mean = final[(final["algorithm"] == "alone") & (final["clients"] == 6)]["regret"].mean()
+        title, cell = (part.strip() for part in line.strip("|").split("|"))
+        assert title == {"tiny": "tiny", "other": "Another"}[name]
+        assert float(cell.split("±")[0]) == pytest.approx(mean, rel=0.02)

@@ -6,7 +6,7 @@ experiments say, as `fedbandits run EXPERIMENT` has left them in results/EXPERIM
     verdicts EXPERIMENT...                       a table: seeds, and how many claims hold, fail and are undecided
     claims EXPERIMENT...                         every claim with its verdict and figures, or only=fails
     table EXPERIMENT metric= columns=            means with standard errors, a row for every algorithm, or rows=COLUMN;
-                                                 with columns=algorithm a single row
+                                                 with columns=algorithm a single row; of several experiments a row each
     value EXPERIMENT metric= of=                 one mean, within a line of text; per=LABEL divides it by another's
     picture EXPERIMENT metric= x= file= alt=     a line for every algorithm against a sweep column, or lines=COLUMN
 
@@ -143,12 +143,18 @@ def claims(asked: Asked) -> str:
 
 def table(asked: Asked) -> str:
     """Means under columns; what a column does not concern has the same figure in each."""
-    results = asked.one()
     across = asked.option("columns")
-    down = asked.options.get("rows", None if across == "algorithm" else "algorithm")
-    figures = asked.figures(results, [across] if down is None else [down, across])
+    several = len(asked.names) > 1
+    down = "experiment" if several else asked.options.get("rows", None if across == "algorithm" else "algorithm")
+    if several:
+        figures = pd.concat(
+            [asked.figures(asked.load(name), [across]).assign(experiment=name) for name in asked.names],
+            ignore_index=True,
+        )
+    else:
+        figures = asked.figures(asked.one(), [across] if down is None else [down, across])
     heads = [value for value in pd.unique(figures[across]) if not pd.isna(value)]
-    corner = asked.options.get("corner", "" if down is None else across)
+    corner = asked.options.get("corner", "" if down is None or several else across)
     lines = [f"| {corner} | {' | '.join(map(asked.called, heads))} |", "|---" * (len(heads) + 1) + "|"]
     if down is None:
         titled = [(metric_of(asked.option("metric")).title, figures)]

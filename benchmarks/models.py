@@ -1,0 +1,55 @@
+"""What models cost: `python -m benchmarks.models [--quick]`.
+
+Processor time of a decision, learning and talking included, and scalars per agent, for every algorithm of the shipped
+experiments `which-model-*`, five agents, at their horizon. One thread; compilation is not timed. Experiments whose data
+are not there are left out.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+
+from rich.console import Console
+from rich.table import Table
+
+import fedbandits as fb
+from fedbandits.contract.errors import ConfigError
+from fedbandits.experiments import load_experiment, shipped_experiments
+from fedbandits.studies.study import Case
+
+AGENTS = 5
+
+
+def cost(case: Case, quick: bool) -> tuple[float, float]:
+    """Microseconds of processor time per decision, and scalars per agent."""
+    fb.simulate(case.algorithm, case.environment, 20)  # compiles
+    horizon = case.horizon // 10 if quick else case.horizon
+    began = time.process_time()
+    trace = fb.simulate(case.algorithm, case.environment, horizon)
+    return 1e6 * (time.process_time() - began) / int(trace.decisions[-1]), float(trace.scalars[-1]) / AGENTS
+
+
+def main() -> None:
+    """Print a row for every model and every experiment."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--quick", action="store_true", help="a tenth of the turns")
+    quick = parser.parse_args().quick
+    table = Table("experiment", "model", "µs per decision", "scalars per agent")
+    for name in shipped_experiments():
+        if not name.startswith("which-model"):
+            continue
+        for case in load_experiment(name).cases:
+            if case.point["clients"] != AGENTS:
+                continue
+            try:
+                microseconds, scalars = cost(case, quick)
+            except ConfigError as error:
+                Console(stderr=True).print(f"{name}: {error}")
+                break
+            table.add_row(name, case.label, f"{microseconds:.0f}", f"{scalars:,.0f}")
+    Console().print(table)
+
+
+if __name__ == "__main__":
+    main()
