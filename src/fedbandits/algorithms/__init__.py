@@ -32,6 +32,9 @@ from fedbandits.algorithms.gp.gp_ucb_features import GPUCBFeatures
 from fedbandits.algorithms.gp.ldp_gp_ucb import LDPGPUCB
 from fedbandits.algorithms.gp.private_gp_ucb import PrivateGPUCB
 from fedbandits.algorithms.kernel.dis_kernel_features import DisKernelFeatures
+from fedbandits.algorithms.kernel.graph.dist_ucb_kernel import DistUCBKernel
+from fedbandits.algorithms.kernel.graph.fed_ucb_kernel import FedUCBEager, FedUCBKernel
+from fedbandits.algorithms.kernel.graph.naive import NaiveKernelUCB, NaiveLinUCB
 from fedbandits.algorithms.kernel.igp_ucb import IGPUCB
 from fedbandits.algorithms.kernel.kernel_ucb import KernelTS, KernelUCB
 from fedbandits.algorithms.linear.async_linucb import AsyncLinUCB
@@ -95,6 +98,11 @@ ALGORITHMS: Registry[Algorithm] = Registry(
         KernelUCB,
         KernelTS,
         IGPUCB,
+        FedUCBKernel,
+        FedUCBEager,
+        DistUCBKernel,
+        NaiveKernelUCB,
+        NaiveLinUCB,
         FNUCB,
         FNUCBLess,
         NeuralLinear,
@@ -145,6 +153,7 @@ __all__ = [
     "DPUCBInt",
     "DisKernelFeatures",
     "DisLinUCB",
+    "DistUCBKernel",
     "DyClu",
     "FNUCBLess",
     "FedGLBNewton",
@@ -158,6 +167,8 @@ __all__ = [
     "FedLinUCBPrivate",
     "FedUCB1",
     "FedUCB1Best",
+    "FedUCBEager",
+    "FedUCBKernel",
     "GPUCBFeatures",
     "HetoFedBandit",
     "HetoFedBanditAsync",
@@ -171,6 +182,8 @@ __all__ = [
     "LDPLinUCB",
     "MPUCBDelayed",
     "NOnsGLM",
+    "NaiveKernelUCB",
+    "NaiveLinUCB",
     "NeuralLinear",
     "NeuralTS",
     "NeuralUCB",
