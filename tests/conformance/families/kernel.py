@@ -5,10 +5,15 @@ from __future__ import annotations
 import math
 from typing import Any
 
+import numpy as np
+
 from conformance.families.linear import SIZES
 from conformance.family import Family
-from conformance.recomputing import Downloads, Indices, all_it_knows, from_statistics
+from conformance.recomputing import Downloads, Indices, all_it_knows, from_statistics, noise_of, ridge
+from fedbandits.algorithms.kernel.graph.agents import GraphKernelAgents
+from fedbandits.algorithms.kernel.graph.dist_ucb_kernel import CentredAgents
 from fedbandits.contract.algorithm import posed_by
+from fedbandits.contract.arrays import FloatArray
 from fedbandits.contract.problem import Problem
 from fedbandits.models.optimistic import OptimisticAgents
 
@@ -19,11 +24,52 @@ def _on_features(agents: OptimisticAgents, algorithm: Any, problem: Problem, hea
     return lambda arms: indices(agents.features.of(None, arms))
 
 
+def _on_processes(agents: GraphKernelAgents, algorithm: Any, problem: Problem, _: Downloads) -> Indices:
+    """Kernel regression by one solve over all that an agent holds; or the arm nearest to what it follows."""
+    agents.state()  # own observations that nobody has answered are taken in
+    shared, lambda_ = agents.processes, algorithm.ridge
+    kernel = shared.model.kernel
+    found = []
+    for agent in range(problem.agents):
+        process = shared.processes[shared.group[agent]]
+        place = int(np.flatnonzero(process.reach == agent)[0])
+        if process.summed:  # features are the arms themselves, and there is one function
+            V, b = ridge(algorithm, process.gram[None])[0], process.moment
+            logdet = np.linalg.slogdet(V / lambda_)[1]
+            found.append((lambda x, V=V, b=b: (x @ np.linalg.solve(V, b), x @ np.linalg.solve(V, x.T)), logdet))
+            continue
+        held, sources = process.held
+        K = process.table[np.ix_(sources, sources)] * kernel.matrix(held.points, held.points)
+        V = K + lambda_ * np.eye(len(K))
+
+        def posterior(x: FloatArray, V=V, held=held, weights=process.table[sources, place]) -> Any:
+            k = weights[:, None] * kernel.matrix(held.points, x)
+            return k.T @ np.linalg.solve(V, held.rewards), (np.eye(len(x)) - k.T @ np.linalg.solve(V, k)) / lambda_
+
+        found.append((posterior, np.linalg.slogdet(V / lambda_)[1]))
+
+    def indices(arms: FloatArray) -> FloatArray:
+        rows = []
+        for agent, (posterior, logdet) in enumerate(found):
+            width = algorithm.width
+            if width == "theory":
+                width = noise_of(problem) * math.sqrt(2 * math.log(problem.agents / algorithm.delta) + logdet)
+                width += math.sqrt(lambda_)
+            mean, variance = posterior(arms[agent])
+            rows.append(mean + width * np.sqrt(np.diag(variance)))
+            if followed is not None and followed[1][agent] >= 0:
+                rows[-1] = -((arms[agent] - followed[0][agent]) ** 2).sum(axis=1)
+        return np.array(rows)
+
+    followed = (agents.copied.copy(), agents.copied_born.copy()) if isinstance(agents, CentredAgents) else None
+    return indices
+
+
 FAMILY = Family(
-    small={"cosine": SIZES},
+    small={"cosine": SIZES, "heterogeneous-rbf": SIZES, "heterogeneous-linear": SIZES},
     talkative={"dis-kernel-features": {"threshold": 0.5, "count": 10}},
     silent={"dis-kernel-features": {"threshold": math.inf, "count": 10}},
     confident=({"width": "theory"}, {"width": 0.3}),
-    choices=from_statistics({OptimisticAgents: _on_features}),
+    choices=from_statistics({OptimisticAgents: _on_features, GraphKernelAgents: _on_processes}),
     harsh={"ridge": 1e-5},
 )
