@@ -84,29 +84,64 @@ def test_a_program_can_be_started_again_on_its_own(programs):
     assert programs.alive("b")
 
 
-LAUNCHER = """
+COPIED = """
 import sys, time
 from pathlib import Path
 from fedbandits.deploy.flower.machine.processes import Programs
 where = Path(sys.argv[1])
-programs = Programs("test", {"PYTHONPATH": str(where)}, where / "logs")
-programs.start_together("family", {"a": ("polite", "I", "am", "a")})
-while "I am" not in programs.last_words("a"):
+sys.path.insert(0, str(where))
+programs = Programs("test", {}, where / "logs")
+programs.load("family", ["polite", "brief"], here=sys.argv[2] == "here")
+programs.start_together("family", {"a": ("polite", "I", "am", "a"), "b": ("polite", "I", "am", "b"), "c": ("brief",)})
+while not all("I am" in programs.last_words(name) for name in "abc"):
     time.sleep(0.02)
-print((where / "logs" / "a.pid").read_text(), flush=True)
-time.sleep(60)
+while programs.alive("c"):
+    time.sleep(0.02)
+if sys.argv[3] == "wait":
+    print((where / "logs" / "a.pid").read_text(), flush=True)
+    time.sleep(60)
+programs.stop("a")
+assert not programs.alive("a") and programs.alive("b") and programs.alive("family")
+programs.stop()
+assert not programs.alive("b") and not programs.alive("family")
+print("done", flush=True)
+"""
+BRIEF = """
+import os, sys
+def main():
+    print("I am brief", os.environ["FEDBANDITS_FEDERATION"] != "", flush=True)
+    sys.exit("for good")
 """
 
 
+def launched(where: Path, *how: str) -> subprocess.Popen[bytes]:
+    """A process that has copies of itself, or of another, become programs."""
+    (where / "polite.py").write_text(POLITE)
+    (where / "brief.py").write_text(BRIEF)
+    environment = {**os.environ, "PYTHONPATH": f"{where}:{os.environ.get('PYTHONPATH', '')}"}
+    return subprocess.Popen([sys.executable, "-c", COPIED, where, *how], stdout=subprocess.PIPE, env=environment)
+
+
 @linux_alone
-def test_they_end_with_a_launcher_that_was_killed(tmp_path):
-    (tmp_path / "polite.py").write_text(POLITE)
-    launcher = subprocess.Popen([sys.executable, "-c", LAUNCHER, str(tmp_path)], stdout=subprocess.PIPE)
-    pid = int(launcher.stdout.readline())
-    os.kill(launcher.pid, signal.SIGKILL)
-    launcher.wait()
+def test_a_process_that_is_copied_goes_on_as_if_nothing_had_been(tmp_path):
+    with launched(tmp_path, "here", "stop") as launcher:
+        assert launcher.stdout.read() == b"loaded\ndone\n", "what copies print goes to their own logs"
+        assert launcher.wait() == 0
+    said = {name: (tmp_path / "logs" / f"{name}.log").read_text().splitlines() for name in ("a", "b", "c", "family")}
+    for name in ("a", "b"):
+        assert said[name] == [f"I am {name}", "told", "gone in good order"]
+    assert said["c"] == ["I am brief True", "for good"]
+    assert said["family"] == []
+    assert {(tmp_path / "logs" / f"{name}.log").stat().st_mode & 0o777 for name in "abc"} == {0o600}
+
+
+@linux_alone
+@pytest.mark.parametrize("where", ["here", "elsewhere"])
+def test_they_end_with_a_launcher_that_was_killed(tmp_path, where):
+    with launched(tmp_path, where, "wait") as launcher:
+        pid = next(int(line) for line in launcher.stdout if line.strip().isdigit())
+        os.kill(launcher.pid, signal.SIGKILL)
     wait_for(lambda: not Path(f"/proc/{pid}").exists(), 20.0)
-    launcher.stdout.close()
 
 
 @pytest.mark.parametrize(("decisions", "why"), [(1, "too little traffic"), (20, "were calling when the traffic ended")])

@@ -20,6 +20,8 @@ NODE_LOADS = (
     "uvicorn.protocols.websockets.auto",
 )
 """It, and what Flower and uvicorn would import in each node when it serves."""
+EXECUTOR = "fedbandits.deploy.flower.executor"
+"""The module that starts servers for a SuperLink that does not."""
 _PROGRAMS = Path(sys.executable).parent
 
 
@@ -43,8 +45,11 @@ def flowers(program: str) -> str:
     return str(_PROGRAMS / program)
 
 
-def superlink(port: int, tls: Path, state: Path | None) -> list[str]:
-    """Flower's switchboard on loopback, with TLS and authentication of nodes; its state in a file, or in memory."""
+def superlink(port: int, tls: Path, state: Path | None, *, executes: bool) -> list[str]:
+    """Flower's switchboard on loopback, with TLS and authentication of nodes; its state in a file, or in memory.
+
+    Unless it `executes` runs by processes that it starts, somebody else has to (`executor`).
+    """
     return [
         flowers("flower-superlink"),
         *("--host", LOOPBACK, "--port", str(port)),
@@ -52,6 +57,7 @@ def superlink(port: int, tls: Path, state: Path | None) -> list[str]:
         *("--ssl-certfile", str(tls / "server.crt")),
         *("--ssl-keyfile", str(tls / "server.key")),
         *(("--database", str(state)) if state is not None else ()),
+        *("--isolation", "subprocess" if executes else "process"),
         "--enable-supernode-auth",
         "--disable-runtime-dependency-installation",
     ]
@@ -63,6 +69,11 @@ def gate(port: int, tls: Path, control: str) -> list[str]:
         *(sys.executable, "-m", "fedbandits", "federation", "gate", str(tls)),
         *("--host", LOOPBACK, "--port", str(port), "--superlink", control),
     ]
+
+
+def executor_options(control: str, authority: Path) -> list[str]:
+    """What an executor has to be told."""
+    return ["--superlink", control, "--root-certificates", str(authority)]
 
 
 def node_options(address: str, authority: Path, key: Path, port: int, agent: Path, identity: int) -> list[str]:

@@ -118,8 +118,8 @@ def load_and_become(modules: Sequence[str], logs: Path) -> None:
                     os.kill(copy, number)
 
     signal.signal(signal.SIGTERM, pass_on)
-    for copy in copies:
-        os.waitpid(copy, 0)
+    for _ in copies:
+        os.wait()  # for whichever has ended
 
 
 def become(module: str, arguments: Sequence[str], log: Path) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import sys
 import tempfile
 import time
 from collections.abc import Callable
@@ -44,7 +46,10 @@ def run_demo(
 def _run(agents: int, steps: int, pace: float, seed: int, directory: Path, console: Console, alone: bool) -> DemoResult:
     say = _clock(console)
     say(f"starting a SuperLink, its gate, {agents} nodes and the server")
-    switchboard = Switchboard(directory, agents)
+    alone = alone and sys.platform == "linux"
+    switchboard = Switchboard(directory, agents, executes=not alone)
+    if alone:
+        os.environ.update(switchboard.processes.environment)  # Flower reads it when it is imported
     try:
         switchboard.start()
         from fedbandits.deploy.flower.machine.demonstration import Demonstration  # takes as long as all the rest

@@ -19,7 +19,7 @@ from fedbandits.algorithms import DisLinUCB
 from fedbandits.contract.arrays import FloatArray
 from fedbandits.deploy.embedded.agent import Agent
 from fedbandits.deploy.flower.book.book import Book
-from fedbandits.deploy.flower.machine.commands import NODE_LOADS
+from fedbandits.deploy.flower.machine.commands import EXECUTOR, NODE_LOADS
 from fedbandits.deploy.flower.machine.launch import NODES, Federation
 from fedbandits.deploy.flower.machine.switchboard import Switchboard
 from fedbandits.deploy.flower.machine.traffic import environment_of, world_of
@@ -92,7 +92,8 @@ class Demonstration:
             # one process compiles what all would compile at once on a new machine, before the traffic was over
             simulate(algorithm, environment, self.steps, self.seed)
             isolated = simulate(replace(algorithm, threshold=math.inf), environment, self.steps, self.seed)
-        self.switchboard.processes.load(NODES, [*NODE_LOADS, _TRAFFIC], here=alone)  # before any file is open
+        # before any file is open
+        self.switchboard.processes.load(NODES, [EXECUTOR, *NODE_LOADS, _TRAFFIC], here=alone)
         directory = self.switchboard.layout.directory
         federation = Federation(directory, settings, interval=0.5, tell=self.say, switchboard=self.switchboard)
         try:

@@ -19,7 +19,14 @@ from typing import Any, Self
 from fedbandits.deploy.embedded.agent import Agent
 from fedbandits.deploy.flower.book.book import Book
 from fedbandits.deploy.flower.conversation.carrier import Patience
-from fedbandits.deploy.flower.machine.commands import NODE, NODE_LOADS, flowers, node_options
+from fedbandits.deploy.flower.machine.commands import (
+    EXECUTOR,
+    NODE,
+    NODE_LOADS,
+    executor_options,
+    flowers,
+    node_options,
+)
 from fedbandits.deploy.flower.machine.layout import make_agent
 from fedbandits.deploy.flower.machine.ports import LOOPBACK, free_ports, listens
 from fedbandits.deploy.flower.machine.switchboard import Switchboard
@@ -129,7 +136,9 @@ class Federation:
             )
             for identity in everybody
         }
-        self.processes.start_together(NODES, {**nodes, **beside})
+        executor = (EXECUTOR, *executor_options(self.control, self._layout.authority))
+        servers = {} if self._switchboard.executes else {"executor": executor}
+        self.processes.start_together(NODES, {**servers, **nodes, **beside})
         self._await_gate()
         self._await_nodes()
         self._await_server(began)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import importlib
 import json
 import os
 import signal
@@ -35,7 +36,8 @@ class Programs:
 
     def __init__(self, mark: str, environment: Mapping[str, str], logs: Path) -> None:
         self._mark = f"{mark}-{os.getpid()}-{time.monotonic_ns()}"
-        self._environment = {**os.environ, **environment}
+        self.environment = {**os.environ, **environment}
+        """What they are started with."""
         self._logs = logs
         self._running: dict[str, subprocess.Popen[bytes] | copies.Loader] = {}
         self._copies: dict[str, str] = {}
@@ -53,7 +55,7 @@ class Programs:
                 stdin=subprocess.PIPE if told_later else subprocess.DEVNULL,
                 stdout=log,
                 stderr=subprocess.STDOUT,
-                env=self._environment | {_MARK: self._mark_of(name)},
+                env=self.environment | {_MARK: self._mark_of(name)},
                 start_new_session=True,
                 preexec_fn=end_with_parent if sys.platform == "linux" else None,
                 umask=UMASK,
@@ -68,8 +70,10 @@ class Programs:
             return
         private_directory(self._logs)
         if here:
+            for module in modules:  # what this process needs of it itself is then loaded once, too
+                importlib.import_module(module)
             self._running[family] = copies.of_this_process(
-                modules, self._logs, self._log_of(family), self._environment | {_MARK: self._mark_of(family)}
+                modules, self._logs, self._log_of(family), self.environment | {_MARK: self._mark_of(family)}
             )
         else:
             command = [sys.executable, "-m", copies.__name__, str(self._logs), *modules]
@@ -101,7 +105,7 @@ class Programs:
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
-            env=self._environment | {_MARK: self._mark_of(name)},
+            env=self.environment | {_MARK: self._mark_of(name)},
             timeout=seconds,
             umask=UMASK,
         )
@@ -188,11 +192,13 @@ class Programs:
 
 
 def _descendants(ancestor: int) -> list[int]:
-    """A process and all that it has started, and those in turn."""
+    """A process and all that it has started, and those in turn, as far as they run."""
     parents = {}
     for entry in _PROCESSES.glob("[0-9]*/stat"):
         with suppress(OSError):
-            parents[int(entry.parent.name)] = int(entry.read_text().rpartition(")")[2].split()[1])
+            state, parent = entry.read_text().rpartition(")")[2].split()[:2]
+            if state != "Z":
+                parents[int(entry.parent.name)] = int(parent)
     found = [ancestor]
     for each in found:
         found += [pid for pid, parent in parents.items() if parent == each]

@@ -19,12 +19,14 @@ class Switchboard:
     """SuperLink and gate of the federation of so many `agents` in `directory`, certificates made if it is new.
 
     A `lasting` SuperLink keeps its own state on disk, so that it can be restarted alone; messages then take longer.
+    One that `executes` no runs leaves that to an `executor`.
     """
 
-    def __init__(self, directory: Path, agents: int, *, lasting: bool = False) -> None:
+    def __init__(self, directory: Path, agents: int, *, lasting: bool = False, executes: bool = True) -> None:
         self.layout = Layout(directory.resolve())
         self.port, self.control_port, *self.node_ports = free_ports(2 + agents)
         self.processes = Programs("federation", environment(self.layout.flower), self.layout.logs)
+        self.executes = executes
         self._lasting = lasting
         self.layout.prepare_transport(self.control)
 
@@ -39,6 +41,8 @@ class Switchboard:
             state = self.layout.superlink_state if self._lasting else None
             if state is not None:
                 claim(state)
-            self.processes.start("superlink", superlink(self.control_port, self.layout.tls, state))
+            self.processes.start(
+                "superlink", superlink(self.control_port, self.layout.tls, state, executes=self.executes)
+            )
         if not self.processes.alive("gate"):
             self.processes.start("gate", gate(self.port, self.layout.tls, self.control))
