@@ -11,6 +11,7 @@ import numpy as np
 from pydantic import Field
 
 from fedbandits.channel import training
+from fedbandits.channel import training
 from fedbandits.channel.answering import Answering, answers, asks, budget, check_asking, of_one_answer, with_answers
 from fedbandits.channel.releasing import Releasing
 from fedbandits.channel.repairing import Passing, Repairing
@@ -160,6 +161,9 @@ class Gaussian:
         trained = bounded.get(Trained)
         if trained is not None:
             return bounded.knowing(*training.told(self, bounded, trained))
+        trained = bounded.get(Trained)
+        if trained is not None:
+            return bounded.knowing(*training.told(self, bounded, trained))
         if bounded.get(Questions) is not None:
             bounded = bounded.knowing(answers(self, bounded))
         return bounded.knowing(self.perturbation(bounded))
@@ -174,6 +178,8 @@ class Gaussian:
         problem: Problem,
     ) -> End:
         """See `Stage`."""
+        if training.only_asks(says):
+            return Passing() if away == "down" else training.Training(self, says, n, rng, problem, sizes)
         if training.only_asks(says):
             return Passing() if away == "down" else training.Training(self, says, n, rng, problem, sizes)
         (kind,) = hand_overs(says)
@@ -246,6 +252,8 @@ class Gaussian:
         whole sequence is one Gaussian mechanism. Where agents are asked, all answers come with it. `problem` is as the
         stage poses it. Needs the extra `privacy`.
         """
+        if problem.get(Trained) is not None:
+            return training.event(self, problem)
         if problem.get(Trained) is not None:
             return training.event(self, problem)
         reach = np.concatenate([[0.0], self.sensitivities(problem, _handed_over(problem))])
@@ -352,6 +360,10 @@ class _Loosened:
         if trained is not None:
             size = bound.limit(problem, asked) * (trained.cut if bound.within is not None else 1.0)
             return size * (problem.horizon + _BEYOND * training.reach(self.stage, problem, trained, self.item))
+        trained = problem.get(Trained)
+        if trained is not None:
+            size = bound.limit(problem, asked) * (trained.cut if bound.within is not None else 1.0)
+            return size * (problem.horizon + _BEYOND * training.reach(self.stage, problem, trained, self.item))
         seen = problem.get(Embedding)
         entries = (problem.dim if seen is None else seen.dim) ** len(self.item.shape)
         # what was told of the noise when the budget was set: whoever asks may have more observations in mind
@@ -377,6 +389,12 @@ def _check_sums(name: str, utterance: Utterance) -> None:
                 f"gaussian: {item.name!r} of {name} is rounded before there is noise, so that one observation moves it "
                 "by more than it is made for; noise comes first, and costs nothing to round: as in "
                 "dislinucb|gaussian|quantise"
+            )
+        if item.adds == "total":
+            raise ConfigError(
+                f"gaussian: {item.name!r} of {name} is a total, told anew each time; noise serves sums that are handed "
+                "over once, or asked for so many times. Use dislinucb, fedlinucb-async or async-linucb, or have "
+                "networks cut down what they send: neural-linear:cut=2"
             )
         raise ConfigError(
             f"gaussian: {item.name!r} of {name} is no sum to which every observation adds a known amount, so that "
