@@ -11,7 +11,6 @@ import numpy as np
 from pydantic import Field
 
 from fedbandits.channel import training
-from fedbandits.channel import training
 from fedbandits.channel.answering import Answering, answers, asks, budget, check_asking, of_one_answer, with_answers
 from fedbandits.channel.releasing import Releasing
 from fedbandits.channel.repairing import Passing, Repairing
@@ -161,9 +160,6 @@ class Gaussian:
         trained = bounded.get(Trained)
         if trained is not None:
             return bounded.knowing(*training.told(self, bounded, trained))
-        trained = bounded.get(Trained)
-        if trained is not None:
-            return bounded.knowing(*training.told(self, bounded, trained))
         if bounded.get(Questions) is not None:
             bounded = bounded.knowing(answers(self, bounded))
         return bounded.knowing(self.perturbation(bounded))
@@ -178,8 +174,6 @@ class Gaussian:
         problem: Problem,
     ) -> End:
         """See `Stage`."""
-        if training.only_asks(says):
-            return Passing() if away == "down" else training.Training(self, says, n, rng, problem, sizes)
         if training.only_asks(says):
             return Passing() if away == "down" else training.Training(self, says, n, rng, problem, sizes)
         (kind,) = hand_overs(says)
@@ -252,8 +246,6 @@ class Gaussian:
         whole sequence is one Gaussian mechanism. Where agents are asked, all answers come with it. `problem` is as the
         stage poses it. Needs the extra `privacy`.
         """
-        if problem.get(Trained) is not None:
-            return training.event(self, problem)
         if problem.get(Trained) is not None:
             return training.event(self, problem)
         reach = np.concatenate([[0.0], self.sensitivities(problem, _handed_over(problem))])
@@ -356,10 +348,6 @@ class _Loosened:
         bound = self.item.bound
         assert bound is not None
         clean = bound.limit(problem, asked) * (longest(problem) if bound.within is not None else 1.0)
-        trained = problem.get(Trained)
-        if trained is not None:
-            size = bound.limit(problem, asked) * (trained.cut if bound.within is not None else 1.0)
-            return size * (problem.horizon + _BEYOND * training.reach(self.stage, problem, trained, self.item))
         trained = problem.get(Trained)
         if trained is not None:
             size = bound.limit(problem, asked) * (trained.cut if bound.within is not None else 1.0)
