@@ -22,6 +22,7 @@ from private_agents import ALONE, DIM, FACTS, HORIZON, held, letter, noisy, open
 
 import fedbandits as fb
 from fedbandits.channel import Gaussian, Through
+from fedbandits.contract.arrays import State
 from fedbandits.contract.budget import Budget
 from fedbandits.contract.state import from_bytes
 from fedbandits.contract.wire import Wire
@@ -34,6 +35,7 @@ from fedbandits.deploy.migrating import Change, migrate
 from fedbandits.privacy.gaussian import gaussian_delta
 
 NAMES = ("toeplitz", "tree", "fresh")
+NOISE = "ends.stage0.steps.drawn"
 
 # what is told of a budget
 
@@ -228,6 +230,37 @@ def test_processes_that_share_a_file_share_its_budget(tmp_path):
     assert pair[0].status().budget.releases == 5
 
 
+@pytest.mark.parametrize("mechanism", ["toeplitz", "tree"])
+def test_with_the_last_release_the_file_forgets_its_noise(mechanism, tmp_path):
+    """Whoever gets hold of the file from then on cannot take it off; doing everything again still gives the same."""
+    path, copy = tmp_path / "agent.db", tmp_path / "copy.db"
+    with opened(path, noisy(mechanism=mechanism), snapshot_every=100_000) as agent:
+        for turn in range(HORIZON):
+            play(agent, 1, seed=turn)
+            if agent.calling():
+                assert agent.status().budget.releases < 5
+                upload(agent, f"c{turn}")
+                if agent.status().budget.releases == 3:
+                    back_up(path, tmp_path / "before.db")
+        assert agent.status().budget.releases == 5
+        back_up(path, copy)
+    opened(copy).close()  # which does everything again
+    here, there = saved(path), saved(copy)
+    assert here.keys() == there.keys()
+    for name, array in here.items():
+        np.testing.assert_array_equal(array, there[name], err_msg=name)
+    opened(tmp_path / "before.db").close()
+    assert saved(tmp_path / "before.db")[NOISE].any(), "the fourth is made of what the others were"
+    assert not here[NOISE].any()
+
+
+def saved(path: Path) -> State:
+    """The state in a file that was closed."""
+    with sqlite3.connect(path) as db:
+        ((state,),) = db.execute("SELECT state FROM snapshots")
+    return from_bytes(state)
+
+
 # kill -9
 
 
@@ -256,13 +289,14 @@ def test_killed_at_any_point_no_noise_is_used_twice_and_no_release_has_two(mecha
     with opened(path) as agent:
         sent, budget = agent.state()["ends.stage0.sent.fresh-gram"][0], agent.status().budget
         recorded = dict(agent._journal.connection.execute("SELECT conversation, reply FROM letters"))
-        noise = from_bytes(agent._journal.snapshot().state)["ends.stage0.steps.drawn"][0]
+        noise = from_bytes(agent._journal.snapshot().state)[NOISE][0]
     assert {name: recorded[name].hex() for name in answers} == answers
     sums = [Wire.decode(reply)[1]["gram"] for reply in recorded.values()]
     np.testing.assert_allclose(sent, np.sum(sums, axis=0), rtol=1e-9, atol=1e-9)
     releases = {array.tobytes() for array in sums if array.any()}
     assert 5 < len(releases) == budget.releases <= budget.allowed
-    assert len(np.unique(noise[: budget.releases].ravel())) == noise[: budget.releases].size, "each drawn once"
+    noise = noise[noise.any(axis=1)]  # what was used up is forgotten
+    assert len(np.unique(noise.ravel())) == noise.size, "each drawn once"
 
 
 def live(path: Path, life: int, statements: int, out: IO[str]) -> None:

@@ -107,6 +107,20 @@ def test_steps_add_up_to_the_noise_of_releases(mechanism, uploads, seed):
         steps.step(np.array([1]), z[0, :1])
 
 
+@given(MECHANISM, st.integers(1, 33), st.integers(0, 2**16))
+def test_noise_is_forgotten_with_the_last_release_that_is_made_of_it(mechanism, uploads, seed):
+    """What is kept after k releases is what the releases from the k+1st on are made of."""
+    rng, sums = np.random.default_rng(seed), PrefixSums(mechanism, uploads)
+    steps = NoiseSteps(sums, 1, 2)
+    differences = np.diff(sums.noise, axis=0, prepend=0.0)
+    for place in range(uploads):
+        steps.step(np.array([0]), 1.0 + rng.random((1, 2)))
+        kept = np.flatnonzero(steps.drawn[0].any(axis=-1))
+        needed = np.flatnonzero((differences[place + 1 :] != 0.0).any(axis=0)[: place + 1])
+        assert kept.tolist() == ([] if mechanism == "fresh" else needed.tolist())
+    assert not steps.drawn.any(), "whoever finds the file later cannot take the noise off"
+
+
 @pytest.mark.parametrize("mechanism", MECHANISMS)
 def test_steps_without_noise_are_zero(mechanism):
     steps = NoiseSteps(PrefixSums(mechanism, 9), 2, 3)

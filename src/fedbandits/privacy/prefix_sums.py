@@ -102,9 +102,11 @@ def prefix_sums(mechanism: MechanismName, uploads: int) -> PrefixSums:
 
 class NoiseSteps(Stateful):
     """The noise of n agents' releases, as differences: what is added to the j-th upload so that uploads add up to
-    releases. `drawn` (n, m, p) are the z of each agent so far, p numbers for each release, and `made` (n,) how many.
+    releases. `drawn` (n, m, p) are the z of each agent that later releases need, p numbers for each release, and `made`
+    (n,) how many were made.
 
-    Part of the agents' snapshot, and never of anything else: whoever knows z knows the data.
+    Part of the agents' snapshot, and never of anything else: whoever knows z knows the data. So a z is forgotten with
+    the last release that is made of it: all of them with the very last one, with a tree most of them sooner.
     """
 
     keeps: ClassVar[tuple[str, ...]] = ("drawn", "made")
@@ -132,12 +134,18 @@ class NoiseSteps(Stateful):
             weights = self._weights[place]
             used = np.flatnonzero(weights)
             found[row] = weights[used] @ self.drawn[agent, used]
+            self.drawn[agent, self._last_used <= place] = 0.0
         return found
 
     @cached_property
     def _weights(self) -> FloatArray:
         """(m, m) rows of B less the row before."""
         return np.diff(self._sums.noise, axis=0, prepend=0.0)
+
+    @cached_property
+    def _last_used(self) -> IntArray:
+        """(m,) the last release that each z is part of."""
+        return np.asarray(self._sums.uploads - 1 - np.argmax(self._weights[::-1] != 0.0, axis=0))
 
 
 def _square_root(m: int) -> FloatArray:
