@@ -13,6 +13,7 @@ from dp_accounting.pld import PLDAccountant
 import fedbandits as fb
 from conformance.subjects import subject
 from fedbandits.channel import Gaussian, through
+from fedbandits.channel.scheduled import Scheduled
 from fedbandits.contract.algorithm import posed_by
 from fedbandits.contract.errors import ConfigError
 from fedbandits.contract.facts import Answers, Norms, Perturbation, Range
@@ -242,6 +243,17 @@ def test_without_noise_answers_are_as_they_were():
         assert {name: array.tobytes() for name, array in said.arrays.items()} == {
             name: array.tobytes() for name, array in plain.arrays.items()
         }
+
+
+def test_the_twin_without_noise_trains_at_the_same_turns():
+    problem = fb.environments.Cosine(clients=3, dim=4, arms=4)
+    algorithm, stage = fb.algorithms.NeuralLinear(width=4, steps=2, cut=2.0), Gaussian(rewards=2.0, uploads=4, first=5)
+    noisy, plain = (
+        fb.simulate(through(dataclasses.replace(algorithm, cut=cut), [one]), problem, 60, seed=0).syncs
+        for cut, one in ((2.0, stage), (None, Scheduled(stage)))
+    )
+    np.testing.assert_array_equal(noisy, plain)
+    assert noisy[-1] == 4
 
 
 def test_a_federation_trains_as_often_as_the_schedule_says_and_learns():

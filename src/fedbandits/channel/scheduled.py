@@ -11,6 +11,7 @@ import numpy as np
 from fedbandits.channel.gaussian import Gaussian
 from fedbandits.channel.repairing import Passing
 from fedbandits.channel.stage import End, Observed
+from fedbandits.channel.training import openings
 from fedbandits.contract.arrays import BoolArray, FloatArray, IntArray
 from fedbandits.contract.catalogue import About, AboutStage
 from fedbandits.contract.errors import ConfigError
@@ -57,7 +58,7 @@ class Scheduled:
         """See `Stage`."""
         turns = self.like.turns(problem)[0]
         assert turns is not None
-        return Passing() if away == "down" else Waiting(turns, n, hand_overs(says))
+        return Passing() if away == "down" else Waiting(turns, n, hand_overs(says) or openings(says))
 
 
 class Waiting(Passing):

@@ -53,6 +53,11 @@ def only_asks(says: tuple[Utterance, ...]) -> bool:
     return bool(asks(says)) and not hand_overs(says)
 
 
+def openings(says: tuple[Utterance, ...]) -> frozenset[str]:
+    """What agents say before they are asked about their data: an update begins."""
+    return frozenset(one.kind for one in says if one.direction == "up" and one not in asks(says))
+
+
 def check(stage: Gaussian, name: str) -> None:
     """Raise `ConfigError` where `stage` cannot protect agents that only answer."""
     if stage.unit != "observation":
