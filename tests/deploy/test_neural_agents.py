@@ -19,6 +19,7 @@ from forks import forked
 
 import fedbandits as fb
 from fedbandits.algorithms.neural import network_agents
+from fedbandits.channel import Gaussian, through
 from fedbandits.contract.arrays import State
 from fedbandits.contract.messages import Message
 from fedbandits.deploy import Agent
@@ -362,3 +363,30 @@ def test_a_new_agent_takes_the_place_of_a_lost_one_once_it_is_released(tmp_path)
     assert states[1]["pooled"] == states[0]["pooled"] > 0
     assert states[1]["inside"] > 0
     np.testing.assert_array_equal(states[1]["mean"], states[0]["mean"])
+
+
+# with noise
+
+
+def test_a_private_federation_of_networks_keeps_its_budget(tmp_path):
+    """Nothing that honest agents say is refused, and everybody gets a network; one that is killed in between repeats
+    its noise.
+    """
+    algorithm = through(
+        fb.algorithms.NeuralLinear(width=4, steps=2, cut=2.0),
+        [Gaussian(epsilon=3.0, rewards=2.0, uploads=3, first=4, last=1.0, queries=6)],
+    )
+    federation = Deployed(tmp_path, algorithm, home("neural-linear", clients=3), 24)
+    for step in range(24):
+        federation.live(step)
+        federation.coordinator.step()
+        if step == 10:  # without being closed
+            again = federation.open(1)
+            assert again.status().letters == federation.agents[1].status().letters > 0
+            again.close()
+    assert federation.book.rejections() == []
+    for agent in federation.agents:
+        status = agent.status()
+        assert status.budget is not None
+        assert status.budget.spent == status.budget.strictly == pytest.approx(3.0)
+        assert agent.state()["acting.pooled"] == 3 * 24, "the last update is at the end"
