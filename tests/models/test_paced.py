@@ -34,9 +34,9 @@ def at_home(name, **schedule):
 
 
 def test_whoever_calls_by_data_at_a_server_can_have_a_schedule():
-    """But for phases, whose lengths are what the algorithm is about, and FN-UCB, which talks after every turn."""
+    """But for phases, whose lengths are what the algorithm is about."""
     by_data = {name for name in ALGORITHMS if about(name).calls == "data" and about(name).topology == "star"}
-    assert by_data - {"rclb", "fn-ucb", "fn-ucb-less"} == set(PACED)
+    assert by_data - {"rclb"} == set(PACED)
 
 
 @pytest.mark.parametrize("name", PACED)

@@ -17,10 +17,10 @@ from __future__ import annotations
 
 import math
 import struct
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, TypeVar
 
 import numpy as np
 
@@ -215,7 +215,8 @@ class Wire:
 
     def check(self, message: Message, direction: Direction) -> None:
         """Raise `WireError` unless `message` is one of the declared utterances."""
-        if self.utterances is None:
+        form = _form(message, direction)
+        if self.utterances is None or form in self._passed:
             return
         declared = self.declared(message.kind, direction)
         required = {name for name, item in declared.items() if not item.optional}
@@ -237,11 +238,15 @@ class Wire:
                     f"{name!r} of message {message.kind!r} ({direction}) has shape {array.shape[1:]} "
                     f"per agent, declared is {self._expected(item)}"
                 )
+        _remember(self._passed, form, True)
 
     def size(self, message: Message, direction: Direction, row: int = 0) -> Size:
         """Scalars and bytes of one agent's share of `message`, without encoding it."""
         if not message.arrays:
             return Size(0, 0)
+        form = _form(message, direction)
+        if form in self._weighed:
+            return self._weighed[form]
         scalars = 0
         total = 3 + len(message.kind)
         for name, array in message.arrays.items():
@@ -250,7 +255,9 @@ class Wire:
             count = _entries(shape, self._triangular(item))
             scalars += count
             total += 4 + len(name) + 4 * len(shape) + _length(count, array.dtype, item.bits if item else None)
-        return Size(scalars, total)
+        size = Size(scalars, total)
+        _remember(self._weighed, form, size)
+        return size
 
     def sizes_of(self, message: Message, direction: Direction) -> tuple[IntArray, IntArray]:
         """(w,) scalars and bytes of every agent's share of `message`."""
@@ -355,6 +362,15 @@ class Wire:
             for utterance in self.utterances or ()
         }
 
+    @cached_property
+    def _passed(self) -> dict[_Form | None, bool]:
+        """The forms of messages that were found to be as declared."""
+        return {}
+
+    @cached_property
+    def _weighed(self) -> dict[_Form | None, Size]:
+        return {}
+
     def _item(self, kind: str, direction: Direction, name: str) -> WireField | None:
         """What was declared of a field; None on a wire that is bound to no algorithm."""
         if self.utterances is None:
@@ -402,6 +418,25 @@ class Wire:
 
 
 _PIECE = 4096
+_FORMS = 256
+
+_Form = tuple[Hashable, ...]
+_Known = TypeVar("_Known")
+
+
+def _form(message: Message, direction: Direction) -> _Form | None:
+    """All that checking and weighing depend on; None where shares differ from agent to agent."""
+    if message.lengths:
+        return None
+    return message.kind, direction, *((name, array.dtype, array.shape[1:]) for name, array in message.arrays.items())
+
+
+def _remember(known: dict[_Form | None, _Known], form: _Form | None, value: _Known) -> None:
+    """An algorithm says few things, over and over; where sizes are free they may be many."""
+    if form is not None:
+        if len(known) == _FORMS:
+            known.clear()
+        known[form] = value
 
 
 def _is_packable(dtype: np.dtype[np.generic], bits: int) -> bool:

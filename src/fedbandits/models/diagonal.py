@@ -43,6 +43,11 @@ class DiagonalModels(Stateful):
         self.ridge = ridge
         self.base, self.fresh = DiagonalStatistics(n, dim), DiagonalStatistics(n, dim)
 
+    @property
+    def since(self) -> FloatArray:
+        """(n,) own observations since the last that were handed over."""
+        return self.fresh.count
+
     def diagonals(self, who: IntArray | slice = slice(None)) -> FloatArray:
         """(w, p) V."""
         return np.asarray(self.base.gram[who] + self.fresh.gram[who] + self.ridge)
@@ -55,11 +60,13 @@ class DiagonalModels(Stateful):
         """Take in one observation per agent, into `fresh`: chosen arms (w, p)."""
         self.fresh.merge(who, x**2, rewards[:, None] * x, np.ones(len(who)))
 
-    def settle(self, who: IntArray) -> None:
-        """Move `fresh` into `base`."""
+    def handed(self, who: IntArray) -> dict[str, FloatArray]:
+        """What is new, as messages carry it; counts as settled from here on."""
         fresh = self.fresh
-        self.base.merge(who, fresh.gram[who], fresh.moment[who], fresh.count[who])
+        new = {"gram": fresh.gram[who], "moment": fresh.moment[who], "count": fresh.count[who]}
+        self.base.merge(who, **new)
         fresh.clear(who)
+        return new
 
     def unsettle(self, who: IntArray, gram: FloatArray, moment: FloatArray, count: FloatArray) -> None:
         """Move the given part of `base` back into `fresh`; nothing of `base` becomes negative by rounding."""

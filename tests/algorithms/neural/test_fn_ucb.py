@@ -46,14 +46,14 @@ def test_after_every_round_everybody_knows_everything(kind):
         ]
         everything = sum(rows.T @ rows for rows in phi)
         for i in range(N):
-            np.testing.assert_allclose(agents.pool.base.gram[i], everything, rtol=1e-9, atol=1e-9)
+            np.testing.assert_allclose(agents.pool.gram[agents.pool.row[i]], everything, rtol=1e-9, atol=1e-9)
             np.testing.assert_allclose(
                 np.linalg.inv(agents.own.inverse[i]),
                 phi[i].T @ phi[i] + 0.1 * np.eye(len(everything)),
                 rtol=1e-4,
                 atol=1e-5,
             )
-        assert not agents.pool.fresh.count.any()
+        assert not agents.pool.since.any()
 
 
 @pytest.mark.parametrize("profile", ["paper", "code-fixed"])
@@ -76,7 +76,7 @@ def test_the_mean_of_roots_is_at_most_the_root_of_the_mean():
     p = both[0].average.shape[1]
     roots = rng.standard_normal((3, p, p)) * rng.exponential(size=(3, 1, 1))
     inverses = roots @ roots.swapaxes(1, 2) / p
-    both[0].told[:], both[1].told[:] = inverses[None], inverses.mean(axis=0)
+    both[0].told.values[:], both[1].told.values[:] = inverses, inverses.mean(axis=0)
     arms = rng.standard_normal((3, 40, D))
     main, less = (agents.scores(np.arange(3), arms) for agents in both)
     assert (main <= less + 1e-12).all()
@@ -151,7 +151,7 @@ def test_the_theorems_version_mixes_in_the_first_turn_of_an_epoch_alone():
     for event in recorded(algorithm, world(), 25):
         agents = event.side.agents
         told = agents.weights(np.arange(N))
-        fresh = agents.pool.fresh.count > 0
+        fresh = agents.pool.since > 0
         np.testing.assert_array_equal(told[fresh], 0.0)
         np.testing.assert_array_equal(told[~fresh], agents.alpha[~fresh])
 

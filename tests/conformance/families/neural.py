@@ -59,7 +59,7 @@ def _both_indices(agents: FNAgents, algorithm: Any, problem: Problem, heard: Dow
             gram[i], moment[i], average[i] = told["gram"][0], told["moment"][0], told["network"][0]
             inverses[i] = told["inverse"][0] if algorithm.less else told["inverses"][0]
         end = int(agents.data.count[i])
-        since = slice(end - int(agents.pool.fresh.count[i]), end)
+        since = slice(end - int(agents.pool.since[i]), end)
         x = agents.data.arms[i, :, since].T
         if len(x):
             phi = gradients(network, theta_0, np.array([i]), x[None])[0]

@@ -13,12 +13,15 @@ from fedbandits.contract.population import Choices, Population
 from fedbandits.contract.problem import Problem
 from fedbandits.contract.streams import Streams
 from fedbandits.linalg import kernels
+from fedbandits.linalg.recycled import Recycled
 from fedbandits.models.diagonal import DiagonalModels
 from fedbandits.models.features.tangent import MovingTangent
 from fedbandits.models.networks import outputs
 from fedbandits.models.observations import Observations
+from fedbandits.models.pooled import PooledModels
 from fedbandits.models.ridge import RidgeModels
-from fedbandits.models.triggers import urgencies
+from fedbandits.models.shared_rows import Told
+from fedbandits.models.triggers import Trigger, both
 
 if TYPE_CHECKING:
     from fedbandits.algorithms.neural.fn_ucb import FNUCB
@@ -29,8 +32,8 @@ class FNAgents(Population):
 
     `tangent` is the point (n, p) at which features are taken, theta_0 for ever unless one network is passed on; `pool`
     what is known of everybody's rewards in features, `own` V_local; `average` and `network` (n, p) theta_sync and the
-    agents' own; `before` (n, p) the latter as it was before it was last trained; `told` the inverses, (n, p, p), or
-    everybody's, (n, N, p, p), or diagonals of them; `alpha` (n,) as told; `data` all observations.
+    agents' own; `before` (n, p) the latter as it was before it was last trained; `told` the mean inverse, (p, p), or
+    everybody's, (N, p, p), or diagonals of them; `alpha` (n,) as told; `data` all observations.
     """
 
     keeps: ClassVar[tuple[str, ...]] = (
@@ -53,14 +56,20 @@ class FNAgents(Population):
         self.tangent = MovingTangent(self._network, self._beginning, n, parameters.divisor)
         p = self._network.parameters
         self._diagonal = parameters.matrix == "diagonal"
-        kind = DiagonalModels if self._diagonal else RidgeModels
-        self.pool: RidgeModels | DiagonalModels = kind(n, p, parameters.ridge)
-        self.own: RidgeModels | DiagonalModels = kind(n, p, parameters.ridge)
+        self.pool: PooledModels | DiagonalModels
+        self.own: RidgeModels | DiagonalModels
+        if self._diagonal:
+            self.pool, self.own = (DiagonalModels(n, p, parameters.ridge) for _ in range(2))
+        else:
+            self.pool = PooledModels(n, p, parameters.ridge, patient=parameters.ceaseless)
+            self.own = RidgeModels(n, p, parameters.ridge)
         self.average, self.network, self.before = (np.repeat(self._beginning[None], n, axis=0) for _ in range(3))
         one = np.full(p, 1 / parameters.ridge) if self._diagonal else np.eye(p) / parameters.ridge
-        self.told = np.tile(one, (n, *(() if parameters.less else (problem.agents,)), *([1] * one.ndim)))
+        self.told = Told(n, one if parameters.less else np.repeat(one[None], problem.agents, axis=0))
         self.alpha = np.zeros(n)
         self.data = Observations(n, problem.dim, problem.horizon)
+        self._trigger = parameters.paced(Trigger(both, parameters.threshold, strict=True))
+        self._letters = Recycled()
         self._probes = parameters.probes_of(problem, rng)
 
     # choosing
@@ -97,21 +106,20 @@ class FNAgents(Population):
         if parameters.mixing == "linear":
             turn = self.data.count[who]
             return np.where(turn > 3, np.minimum((turn - 3) / parameters.ramp, 1.0), 0.0)
-        first = self.pool.fresh.count[who] == 0
+        first = self.pool.since[who] == 0
         return np.where(first | (parameters.mixing == "theory"), self.alpha[who], 0.0)
 
     def pooled_index(self, who: IntArray, phi: FloatArray) -> FloatArray:
         """(w, K) <phi, theta> + nu_all sqrt(lambda) ||phi||_{V^-1}, over all that an agent knows."""
         parameters, pool = self._parameters, self.pool
         width = parameters.nu_all * np.sqrt(parameters.ridge)
-        if isinstance(pool, RidgeModels):
-            lanes = kernels.as_lanes(phi)
-            return kernels.scores_optimistic(pool.inverse, pool.theta, np.full(len(who), width), who, lanes)
+        if isinstance(pool, PooledModels):
+            return pool.scores(who, phi, width)
         means = np.einsum("wkp,wp->wk", phi, pool.estimates(who))
         if parameters.rescaled:
             low, high = means.min(axis=1, keepdims=True), means.max(axis=1, keepdims=True)
             means = np.divide(means - low, high - low, out=np.zeros_like(means), where=high > low)
-        return np.asarray(means + width * _lengths(phi, 1 / pool.diagonals(who)))
+        return np.asarray(means + width * _lengths(phi, 1 / pool.diagonals(who), np.arange(len(who))))
 
     def network_index(self, who: IntArray, arms: FloatArray, phi: FloatArray) -> FloatArray:
         """(w, K) f(x) + nu_own sqrt(lambda) times what agents doubt on average, at the last round."""
@@ -119,9 +127,11 @@ class FNAgents(Population):
         theta = self.average if parameters.averaged else self.network
         found = outputs(self._network, theta, who, arms)
         width = parameters.nu_own * np.sqrt(parameters.ridge)
+        told, rows = self.told.values, self.told.row[who]
         if parameters.less:
-            return np.asarray(found + width * _lengths(phi, self.told[who]))
-        doubts = [_lengths(phi, self.told[who, other]) for other in range(self.told.shape[1])]
+            return np.asarray(found + width * _lengths(phi, told, rows))
+        others, flat = told.shape[1], told.reshape(-1, *told.shape[2:])
+        doubts = [_lengths(phi, flat, others * rows + other) for other in range(others)]
         return np.asarray(found + width * np.mean(doubts, axis=0))
 
     # learning
@@ -136,21 +146,24 @@ class FNAgents(Population):
         self.data.add(who, arms, picks, rewards)
 
     def calling(self) -> BoolArray:
-        """Whose turns since the last round, times the growth of the log-determinant, exceed D."""
-        return np.asarray((self._level() > self._parameters.threshold) & (self.pool.fresh.count > 0))
+        """Whose turns since the last round, times the growth of the log-determinant, exceed D; or by a schedule."""
+        return self._trigger.fired(self.pool.since, self._growth())
 
     def urgency(self) -> FloatArray | None:
         """How far each agent's trigger has come; see `Population`."""
-        return urgencies(self._level(), self._parameters.threshold)
+        return self._trigger.urgency(self.pool.since, self._growth())
 
-    def _level(self) -> FloatArray:
-        pool, ridge = self.pool, self._parameters.ridge
-        if isinstance(pool, RidgeModels) and self._parameters.determinant == "full":
-            return pool.fresh.count * pool.growth
-        base, fresh = (part.gram for part in (pool.base, pool.fresh))
-        if isinstance(pool, RidgeModels):
-            base, fresh = (np.einsum("npp->np", part) for part in (base, fresh))
-        return np.asarray(pool.fresh.count * np.log1p(fresh / (base + ridge)).sum(axis=1))
+    def _growth(self) -> FloatArray:
+        pool, parameters = self.pool, self._parameters
+        if parameters.every is not None:
+            return np.zeros(self._n)
+        if isinstance(pool, DiagonalModels):
+            base, fresh = pool.base.gram, pool.fresh.gram
+        elif parameters.determinant == "full":
+            return pool.growth
+        else:
+            base, fresh = pool.diagonals()
+        return np.asarray(np.log1p(fresh / (base + parameters.ridge)).sum(axis=1))
 
     # talking
 
@@ -164,7 +177,7 @@ class FNAgents(Population):
         if request.kind != "model":
             return super().answer(request)
         self.pool.replace(who, arrays["gram"], arrays["moment"], arrays["count"])
-        self.told[who] = arrays["inverse"] if parameters.less else arrays["inverses"]
+        self.told.tell(who, arrays["inverse"] if parameters.less else arrays["inverses"])
         if "network" in arrays:
             self.average[who] = arrays["network"]
             if parameters.passed_on:
@@ -183,9 +196,10 @@ class FNAgents(Population):
         self.network[sent.who] = self.before[sent.who]
 
     def _handed(self, who: IntArray) -> dict[str, FloatArray]:
-        parameters, fresh, own = self._parameters, self.pool.fresh, self.own
-        handed = {"gram": fresh.gram[who], "moment": fresh.moment[who], "count": fresh.count[who]}
-        handed["inverse"] = own.inverse[who] if isinstance(own, RidgeModels) else 1 / own.diagonals(who)
+        parameters, own = self._parameters, self.own
+        handed = self.pool.handed(who)
+        full = isinstance(own, RidgeModels)
+        handed["inverse"] = self._letters.rows(own.inverse, who) if full else 1 / own.diagonals(who)
         if parameters.by_theory:
             handed["alpha"] = self._certainty(who)
         self.data.give(who)
@@ -195,7 +209,6 @@ class FNAgents(Population):
             begin = start.get(parameters.start, np.repeat(self._beginning[None], len(who), axis=0))
             self.network[who] = self._trained(who, begin.copy())
             handed["network"] = self.network[who]
-        self.pool.settle(who)
         return handed
 
     def _trained(self, who: IntArray, theta: FloatArray) -> FloatArray:
@@ -212,16 +225,16 @@ class FNAgents(Population):
         """(w,) the least doubt over the largest, among probing contexts: alpha in (0, 1]."""
         probes = np.broadcast_to(self._probes, (len(who), *self._probes.shape))
         phi, own = self.tangent.of(who, probes), self.own
-        spread = own.inverse[who] if isinstance(own, RidgeModels) else 1 / own.diagonals(who)
-        doubts = _lengths(phi, spread)
+        if isinstance(own, RidgeModels):
+            doubts = _lengths(phi, own.inverse, who)
+        else:
+            doubts = _lengths(phi, 1 / own.diagonals(who), np.arange(len(who)))
         return np.asarray(doubts.min(axis=1) / np.maximum(doubts.max(axis=1), np.finfo(np.float64).tiny))
 
 
-def _lengths(phi: FloatArray, inverse: FloatArray) -> FloatArray:
-    """(w, K) sqrt(phi^T M phi) of phi (w, K, p), for M (w, p, p) or diagonals (w, p)."""
+def _lengths(phi: FloatArray, inverse: FloatArray, rows: IntArray) -> FloatArray:
+    """(w, K) sqrt(phi^T M phi) of phi (w, K, p), for M among (m, p, p) or diagonals (m, p), in the given rows (w,)."""
     if inverse.ndim == 2:
-        return np.asarray(np.sqrt(np.einsum("wkp,wp->wk", phi**2, inverse)))
-    squares = np.empty(phi.shape[:2])
-    for a in range(len(phi)):  # one product for each agent: what it computes depends on nobody else
-        squares[a] = np.einsum("kp,kp->k", phi[a] @ inverse[a], phi[a])
-    return np.sqrt(np.maximum(squares, 0.0))
+        return np.asarray(np.sqrt(np.einsum("wkp,wp->wk", phi**2, inverse[rows])))
+    nothing = np.zeros(inverse.shape[:2])
+    return kernels.scores_optimistic(inverse, nothing, np.ones(len(rows)), rows, kernels.as_lanes(phi))

@@ -20,6 +20,7 @@ from fedbandits.contract.facts import Embedding, Norms, Ridge
 from fedbandits.contract.parameters import parameters
 from fedbandits.contract.problem import Problem
 from fedbandits.contract.streams import Streams
+from fedbandits.models.paced import Paced, by_schedule
 
 Mixing = Annotated[float, Field(ge=0, le=1)] | Literal["linear", "theory", "theory-first"]
 _NotNegative = Annotated[float, Field(ge=0, allow_inf_nan=False)]
@@ -28,11 +29,11 @@ _SOURCE = "Dai, Shu, Verma, Fan, Low & Jaillet, Federated Neural Bandits, ICLR 2
 
 def _by_parameters(one: FNUCB, about: About) -> About:
     said = says(diagonal=one.matrix == "diagonal", less=one.less, passed_on=one.passed_on, biased=not one.printed)
-    return about if said == about.says else dataclasses.replace(about, says=said)
+    return by_schedule(one, about if said == about.says else dataclasses.replace(about, says=said))
 
 
 @parameters
-class FNUCB(NetworkParameters):
+class FNUCB(Paced, NetworkParameters):
     """argmax (1 - alpha) UCBa + alpha UCBb: tangent features over everybody's data, and an average of networks.
 
         UCBa = <phi, V^-1 B> + nu_all sqrt(lambda) ||phi||_{V^-1},    V = lambda I + sum phi phi^T, everybody's
@@ -40,10 +41,10 @@ class FNUCB(NetworkParameters):
 
     phi(x) being the gradient of the network at theta_0. An agent calls when its turns since the last round times the
     growth of log det V (or of its diagonal, as in the publication's experiments: `determinant`) exceed D = `threshold`:
-    at 0 after every turn. Then all hand over what is new of phi phi^T and y phi, V_j^-1, and a network trained on all
-    own data from where it was, from theta_0 or from the last average (`start`); the server adds up and averages, and
-    tells everybody. Scalars for each agent and round: 2 p^2 + 2p + 1 up and (1 + N) p^2 + 2p + 1 down, and 1 more each
-    way where alpha is told; with diagonals p for p^2.
+    at 0 after every turn; or after b = `every` own turns (`models.paced`). Then all hand over what is new of phi phi^T
+    and y phi, V_j^-1, and a network trained on all own data from where it was, from theta_0 or from the last average
+    (`start`); the server adds up and averages, and tells everybody. Scalars for each agent and round: 2 p^2 + 2p + 1 up
+    and (1 + N) p^2 + 2p + 1 down, and 1 more each way where alpha is told; with diagonals p for p^2.
 
     `mixing`: ``"linear"``, alpha rises from 0 to 1 over `ramp` own turns; ``"theory"``, the smallest over agents of
     min ||phi||_{V_i^-1} / max ||phi||_{V_i^-1} over `probes` random contexts; ``"theory-first"``, the same in the first
@@ -108,6 +109,11 @@ class FNUCB(NetworkParameters):
     def passed_on(self) -> bool:
         """Whether one network is passed from agent to agent."""
         return self.profile == "code-alias"
+
+    @property
+    def ceaseless(self) -> bool:
+        """Whether a round is due after every turn, of which no determinant need be known."""
+        return self.every == 1 or (self.every is None and self.threshold == 0 and self.determinant == "diagonal")
 
     @property
     def printed(self) -> bool:

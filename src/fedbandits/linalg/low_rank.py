@@ -1,0 +1,126 @@
+"""Sums to which a few observations were added since: their difference has a low rank, and inverses follow at its cost.
+
+For G' = G + L^T L, with L (k, d), and V = G + lambda I (Woodbury):
+
+    V'^-1 = V^-1 - W^T W,    W = C^-1 L V^-1,    C C^T = I + L V^-1 L^T,    log det V' = log det V + 2 sum log C_jj
+
+which takes O(k d^2) instead of the O(d^3) of a factorisation.
+"""
+
+from __future__ import annotations
+
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedbandits.linalg.jit import jit
+
+Floats: TypeAlias = NDArray[np.float64]
+
+_ROUNDING = 256 * float(np.finfo(np.float64).eps)
+"""What is left of a difference counts as rounding below so many times the largest number on the diagonal."""
+
+
+def factor_of_difference(before: Floats, after: Floats, most: int) -> Floats | None:
+    """(k, d) L with L^T L = after - before, k <= `most`, up to the rounding of sums; None: there is none so low.
+
+    Shapes: before and after (d, d), symmetric. By a pivoted Cholesky decomposition that reads k rows of the difference;
+    every row is then held against the result, since a difference need not be semidefinite.
+    """
+    factor = np.zeros((most, len(before)))
+    rank = _factor(before, after, factor)
+    return None if rank < 0 else factor[:rank]
+
+
+@jit
+def squares(x: Floats, out: Floats) -> None:
+    """Write x x^T of each row of `x` (w, d) to `out` (w, d, d)."""
+    for a in range(len(x)):
+        row = x[a]
+        for i in range(len(row)):
+            target, weight = out[a, i], row[i]
+            for j in range(len(row)):
+                target[j] = weight * row[j]
+
+
+def add_to_inverse(inverse: Floats, factor: Floats) -> float:
+    """Let `inverse` (d, d), V^-1, be that of V + L^T L, in place, for a `factor` L (k, d); returns what log det V grows
+    by. A symmetric matrix stays so, to the bit.
+    """
+    products = factor @ inverse
+    root = np.linalg.cholesky(np.eye(len(factor)) + products @ factor.T)
+    _subtract_squares(inverse, _forward(root, products))
+    return 2.0 * float(np.log(np.diagonal(root)).sum())
+
+
+@jit
+def _factor(before: Floats, after: Floats, factor: Floats) -> int:
+    """The rank, or -1."""
+    most, d = factor.shape
+    left = np.empty(d)
+    largest = 0.0
+    for i in range(d):
+        left[i] = after[i, i] - before[i, i]
+        largest = max(largest, after[i, i])
+    rounding = _ROUNDING * largest
+    rank = 0
+    while True:
+        pivot = np.argmax(left)
+        if not left[pivot] > rounding:
+            break
+        if rank == most:
+            return -1
+        row, scale = factor[rank], 1.0 / np.sqrt(left[pivot])
+        for j in range(d):
+            row[j] = after[pivot, j] - before[pivot, j]
+        for k in range(rank):
+            weight, other = factor[k, pivot], factor[k]
+            for j in range(d):
+                row[j] -= weight * other[j]
+        for j in range(d):
+            row[j] *= scale
+            left[j] -= row[j] * row[j]
+        left[pivot] = 0.0
+        rank += 1
+    rest = np.empty(d)
+    for i in range(d):
+        new, old = after[i], before[i]
+        for j in range(d):
+            rest[j] = new[j] - old[j]
+        for k in range(rank):
+            weight, other = factor[k, i], factor[k]
+            for j in range(d):
+                rest[j] -= weight * other[j]
+        square = 0.0
+        for j in range(d):
+            square += rest[j] * rest[j]
+        if not square <= d * rounding * rounding:
+            return -1
+    return rank
+
+
+@jit
+def _forward(root: Floats, rows: Floats) -> Floats:
+    """C^-1 times `rows` (k, d), for the lower triangular C (k, k)."""
+    solved = rows.copy()
+    for j in range(len(solved)):
+        own = solved[j]
+        for k in range(j):
+            other = solved[k]
+            for c in range(len(own)):
+                own[c] -= root[j, k] * other[c]
+        for c in range(len(own)):
+            own[c] /= root[j, j]
+    return solved
+
+
+@jit
+def _subtract_squares(matrix: Floats, rows: Floats) -> None:
+    """M -= W^T W, each entry rounded as the one opposite."""
+    for i in range(len(matrix)):
+        target = matrix[i]
+        for k in range(len(rows)):
+            weight, other = rows[k, i], rows[k]
+            for j in range(len(target)):
+                target[j] -= weight * other[j]

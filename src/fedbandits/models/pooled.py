@@ -1,0 +1,270 @@
+"""Ridge regressions on what a server tells and a little of one's own: what was told alike is computed once.
+
+As `models.ridge`, for large d and frequent rounds. Two things are saved. Agents that were told the same statistics
+share one inverse. And statistics that grew by few observations are recognised by the low rank of the difference, so
+that their inverse follows from the last one in O(k d^2) (`linalg.low_rank`).
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import numpy as np
+
+from fedbandits.contract.arrays import FloatArray, IntArray
+from fedbandits.linalg import kernels
+from fedbandits.linalg.low_rank import add_to_inverse, factor_of_difference, squares
+from fedbandits.linalg.recycled import Recycled
+from fedbandits.linalg.semidefinite import nearest_semidefinite
+from fedbandits.models.ridge import REFRESH_EVERY, solve
+from fedbandits.models.shared_rows import SharedRows
+from fedbandits.models.statistics import Statistics
+
+ROUNDS = 128
+"""Rounds after which an inverse is computed anew: each difference of sums is known up to the rounding of these."""
+
+PATIENCE = 8
+"""How many observations wait at most."""
+
+_SHARE = 8
+"""A difference is worth an update if its rank is at most d over this number; factorising takes as long as a few."""
+
+_ROUNDING = 1e-12
+
+
+class PooledModels(SharedRows):
+    """n ridge regressions, each resting on `gram`, `moment` and `count` as told, plus own observations.
+
+    Rows, of which several agents may have one: `gram` (m, d, d), `moment` (m, d) and `count` (m,), what was settled;
+    `inverse` (m, d, d) = V^-1, `theta` (m, d), `logdet` (m,) = log det V, V being settled plus `fresh` plus lambda I.
+
+    Own observations go to `fresh`, (n, d, d), and are known in a row of the agent's own. Before that some wait, the
+    first `held` (n,) of `waiting` (n, PATIENCE, d) and `rewards`: while something that was handed over is `unanswered`
+    (n,), and always if they are `patient`, since whoever is told everything after each turn never needs them in an
+    inverse of its own. The first `settled` (n,) of them were handed over. `growth` (n,) is that of log det V by
+    `fresh`.
+    """
+
+    rows: ClassVar[tuple[str, ...]] = ("gram", "moment", "count", "inverse", "theta", "logdet", "updates", "rounds")
+    keeps: ClassVar[tuple[str, ...]] = (
+        "row",
+        *rows,
+        "fresh",
+        "waiting",
+        "rewards",
+        "held",
+        "settled",
+        "growth",
+        "unanswered",
+    )
+    resizes: ClassVar[frozenset[str]] = frozenset(rows)
+
+    def __init__(self, n: int, dim: int, ridge: float, *, patient: bool = False) -> None:
+        super().__init__(n)
+        self.ridge = ridge
+        self.gram, self.inverse = kernels.aligned((1, dim, dim)), kernels.aligned((1, dim, dim))
+        self.inverse[:, np.arange(dim), np.arange(dim)] = 1.0 / ridge
+        self.moment, self.theta, self.count = np.zeros((1, dim)), np.zeros((1, dim)), np.zeros(1)
+        self.logdet = np.full(1, dim * np.log(ridge))
+        self.updates, self.rounds = np.zeros(1, dtype=np.int64), np.zeros(1, dtype=np.int64)
+        self.fresh = Statistics(n, dim)
+        self.waiting, self.rewards = np.zeros((n, PATIENCE, dim)), np.zeros((n, PATIENCE))
+        self.held, self.settled = np.zeros(n, dtype=np.int64), np.zeros(n, dtype=np.int64)
+        self.growth, self.unanswered = np.zeros(n), np.zeros(n, dtype=np.bool_)
+        self._patient = patient
+        self._letters = Recycled()
+
+    @property
+    def dim(self) -> int:
+        """Dimension d."""
+        return self.theta.shape[1]
+
+    @property
+    def since(self) -> FloatArray:
+        """(n,) own observations since the last that were handed over."""
+        return np.asarray(self.fresh.count + self.held - self.settled)
+
+    def scores(self, who: IntArray, arms: FloatArray, width: float) -> FloatArray:
+        """(w, K) <theta, x> + width sqrt(x^T V^-1 x) of `arms` (w, K, d), over all that each agent knows."""
+        lanes, widths = kernels.as_lanes(arms), np.full(len(who), width)
+        rows = self.row[who]
+        if not self.held[who].any():
+            return kernels.scores_optimistic(self.inverse, self.theta, widths, rows, lanes)
+        inverse, theta, logdet = self.inverse[rows], self.theta[rows], self.logdet[rows]
+        for number in range(self.held[who].max()):
+            some = np.flatnonzero(self.held[who] > number)
+            x, y = self.waiting[who[some], number], self.rewards[who[some], number]
+            kernels.rank_one(inverse, theta, logdet, some, x, y)
+        return kernels.scores_optimistic(inverse, theta, widths, np.arange(len(who)), lanes)
+
+    def diagonals(self) -> tuple[FloatArray, FloatArray]:
+        """(n, d) the diagonals of what was settled and of what is fresh, without lambda."""
+        base = np.einsum("mdd->md", self.gram)[self.row]
+        fresh = np.einsum("ndd->nd", self.fresh.gram).copy()
+        for number in range(self.held.max()):
+            square = self.waiting[:, number] ** 2
+            base += np.where(number < self.settled, 1.0, 0.0)[:, None] * square
+            fresh += np.where((self.settled <= number) & (number < self.held), 1.0, 0.0)[:, None] * square
+        return base, fresh
+
+    def learn_chosen(self, who: IntArray, x: FloatArray, rewards: FloatArray) -> None:
+        """Take in one observation per agent: chosen arms (w, d)."""
+        place = self.held[who]
+        self.waiting[who, place], self.rewards[who, place] = x, rewards
+        self.held[who] += 1
+        waits = (self.unanswered[who] | self._patient) & (self.held[who] < PATIENCE)
+        if not waits.all():
+            self._fold(who[~waits])
+
+    def handed(self, who: IntArray) -> dict[str, FloatArray]:
+        """What is new, as messages carry it; counts as settled from here on."""
+        waiting = self.held[who] - self.settled[who]
+        own = np.flatnonzero(self.fresh.count[who])
+        if len(own) == 0 and (waiting == 1).all():  # after every turn
+            rows = np.arange(len(who)), self.settled[who]
+            x = self.waiting[who][rows]
+            gram = self._letters.empty((*x.shape, self.dim))
+            squares(x, gram)
+            moment = self.rewards[who][rows][:, None] * x
+            count = np.ones(len(who))
+        else:
+            gram, moment, count = (array[who] for array in self.fresh)
+            for number in range(waiting.max(initial=0)):
+                some = np.flatnonzero(waiting > number)
+                agents = who[some]
+                place = self.settled[agents] + number
+                kernels.accumulate(gram, moment, count, some, self.waiting[agents, place], self.rewards[agents, place])
+        for agent in who[own]:
+            row = self.claim(np.array([agent]), copied=True)
+            self.gram[row] += self.fresh.gram[agent]
+            self.moment[row] += self.fresh.moment[agent]
+            self.count[row] += self.fresh.count[agent]
+        self.fresh.clear(who[own])
+        self.growth[who] = 0.0
+        self.settled[who], self.unanswered[who] = self.held[who], True
+        return {"gram": gram, "moment": moment, "count": count}
+
+    def unsettle(self, who: IntArray, gram: FloatArray, moment: FloatArray, count: FloatArray) -> None:
+        """What was handed over was lost: it is new again. See `RidgeModels.unsettle`."""
+        self.unanswered[who] = False
+        for place, agent in enumerate(who):
+            if self.settled[agent] == count[place]:
+                self.settled[agent] = 0
+                continue
+            one = np.array([agent])
+            self._fold(one)
+            row = self.claim(one, copied=True)
+            left = self.gram[row] - gram[place]
+            rounding = np.minimum(_ROUNDING * np.trace(self.gram[row]), self.ridge / 2)
+            kept = nearest_semidefinite(left[None], np.array([rounding]))
+            settled = kernels.log_determinants(kept, self.ridge)[0]
+            self.gram[row] = kept[0]
+            self.moment[row] -= moment[place]
+            self.count[row] -= count[place]
+            self.fresh.merge(one, gram[place], moment[place], count[place])
+            if (kept[0] != left).any():
+                self._factorise(one)
+            self.growth[agent] = self.logdet[row] - settled if self.fresh.count[agent] else 0.0
+
+    def replace(self, who: IntArray, gram: FloatArray, moment: FloatArray, count: FloatArray) -> None:
+        """Let the given statistics be what was settled; own observations since stay on top.
+
+        What is told to all alike arrives as one row shown w times (stride 0), and is computed once for those who knew
+        the same before.
+        """
+        # everything is computed before anything is written, so that bad statistics change nothing
+        alike = gram.strides[0] == 0 and moment.strides[0] == 0
+        anew: list[IntArray] = []
+        grown: list[tuple[IntArray, FloatArray]] = []
+        for some in _groups(self.row[who]) if alike else np.arange(len(who))[:, None]:
+            factor = self._factor(who[some[0]], gram[some[0]], moment[some[0]])
+            if factor is not None:
+                grown.append((some, factor))
+            elif alike and anew and not self.fresh.count[who[some[0]]] and not self.fresh.count[who[anew[-1][0]]]:
+                anew[-1] = np.concatenate([anew[-1], some])
+            else:
+                anew.append(some)
+        solved = [self._solved(who[some[0]], gram[some[0]], moment[some[0]]) for some in anew]
+        for some, factor in grown:
+            row = self._settle(who[some], gram[some[0]], moment[some[0]], count[some[0]])
+            if len(factor):
+                self.logdet[row] += add_to_inverse(self.inverse[row], factor)
+            self.theta[row] = self.inverse[row] @ moment[some[0]]
+            self.rounds[row] += 1
+        for some, known in zip(anew, solved, strict=True):
+            row = self._settle(who[some], gram[some[0]], moment[some[0]], count[some[0]])
+            self.inverse[row], self.theta[row], self.logdet[row], self.growth[who[some]] = known
+            self.updates[row] = self.rounds[row] = 0
+        self._forget(who)
+        if not self._patient and self.held[who].any():
+            self._fold(who[self.held[who] > 0])
+
+    def _factor(self, agent: int, gram: FloatArray, moment: FloatArray) -> FloatArray | None:
+        """(k, d) of the difference to what was settled, if an inverse can follow it."""
+        row = self.row[agent]
+        if self.fresh.count[agent] or self.rounds[row] >= ROUNDS or not np.isfinite(moment).all():
+            return None
+        return factor_of_difference(self.gram[row], gram, max(1, self.dim // _SHARE))
+
+    def _solved(self, agent: int, gram: FloatArray, moment: FloatArray) -> tuple[FloatArray, FloatArray, float, float]:
+        """V^-1, theta and log det V of `gram` and what is fresh, and how much of the latter is due to that."""
+        inverse, theta, logdet = solve(
+            (gram + self.fresh.gram[agent])[None], (moment + self.fresh.moment[agent])[None], self.ridge
+        )
+        fresh = self.fresh.count[agent] > 0
+        settled = kernels.log_determinants(np.array(gram[None]), self.ridge)[0] if fresh else logdet[0]
+        return inverse[0], theta[0], logdet[0], logdet[0] - settled
+
+    def _settle(self, who: IntArray, gram: FloatArray, moment: FloatArray, count: float) -> int:
+        """One row for `who`, in which this is settled."""
+        row = self.claim(who, copied=True)
+        self.gram[row], self.moment[row], self.count[row] = gram, moment, count
+        return row
+
+    def _forget(self, who: IntArray) -> None:
+        """What waited and was settled is in what was told."""
+        self.unanswered[who] = False
+        self._clear(who[self.settled[who] == self.held[who]])
+        for agent in who[self.settled[who] > 0]:  # who has observed something meanwhile
+            settled, held = self.settled[agent], self.held[agent]
+            for array in (self.waiting[agent], self.rewards[agent]):
+                array[: held - settled] = array[settled:held].copy()
+                array[held - settled : held] = 0.0
+            self.held[agent], self.settled[agent] = held - settled, 0
+
+    def _clear(self, who: IntArray) -> None:
+        """Nothing waits."""
+        most = self.held[who].max(initial=0)
+        self.waiting[who, :most], self.rewards[who, :most] = 0.0, 0.0
+        self.held[who] = self.settled[who] = 0
+
+    def _fold(self, who: IntArray) -> None:
+        """Let `who` know in a row of their own what waits."""
+        shared = np.bincount(self.row)[self.row[who]] > 1
+        for agent in who[shared]:
+            self.claim(np.array([agent]), copied=True)
+        for number in range(self.held[who].max()):
+            some = who[self.held[who] > number]
+            x, y, rows = self.waiting[some, number], self.rewards[some, number], self.row[some]
+            gain = kernels.rank_one(self.inverse, self.theta, self.logdet, rows, x, y)
+            new = self.settled[some] <= number
+            self.growth[some] += np.where(new, gain, 0.0)
+            kernels.accumulate(self.gram, self.moment, self.count, rows[~new], x[~new], y[~new])
+            kernels.accumulate(*self.fresh, some[new], x[new], y[new])
+            self.updates[rows] += 1
+        self._clear(who)
+        worn = who[self.updates[self.row[who]] >= REFRESH_EVERY]
+        if len(worn):
+            self._factorise(worn)
+
+    def _factorise(self, who: IntArray) -> None:
+        """Compute anew what those know who have a row of their own."""
+        rows = self.row[who]
+        gram, moment = self.gram[rows] + self.fresh.gram[who], self.moment[rows] + self.fresh.moment[who]
+        self.inverse[rows], self.theta[rows], self.logdet[rows] = solve(gram, moment, self.ridge)
+        self.updates[rows] = self.rounds[rows] = 0
+
+
+def _groups(rows: IntArray) -> list[IntArray]:
+    """Places of equal numbers, for each number."""
+    return [np.flatnonzero(rows == row) for row in np.unique(rows)]

@@ -1,0 +1,91 @@
+"""What several agents were told alike is kept once."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import ClassVar
+
+import numpy as np
+
+from fedbandits.contract.arrays import Array, IntArray, State
+from fedbandits.contract.state import Stateful
+
+
+class SharedRows(Stateful):
+    """Arrays (m, ...), named by `rows`, whose row `row[i]` is that of agent i: `row` (n,), m <= n.
+
+    Agents that know the same have one row, and whoever comes to know something else gets another (`claim`). Nobody can
+    tell from what an agent computes whether its row is shared.
+    """
+
+    rows: ClassVar[tuple[str, ...]] = ()
+
+    def __init__(self, n: int) -> None:
+        self.row = np.zeros(n, dtype=np.int64)
+
+    def claim(self, who: IntArray, *, copied: bool) -> int:
+        """A row for `who` and nobody else, holding what that of the first of them held if it is to be `copied`."""
+        before = int(self.row[who[0]])
+        self.row[who] = -1
+        taken = np.unique(self.row[self.row >= 0])
+        held = len(getattr(self, self.rows[0]))
+        free = before
+        if before in taken:
+            free = next((row for row in range(held) if row not in taken), held)
+            if free == held:
+                self._grow(min(2 * held, len(self.row)) - held)
+            for name in self.rows if copied else ():
+                array = getattr(self, name)
+                array[free] = array[before]
+        self.row[who] = free
+        return free
+
+    def _grow(self, more: int) -> None:
+        for name in self.rows:
+            array = getattr(self, name)
+            setattr(self, name, np.concatenate([array, np.zeros((more, *array.shape[1:]), array.dtype)]))
+
+    def _share(self, agent: int, prefix: str) -> State:
+        own = self.row[agent]
+        found = {prefix + name: getattr(self, name)[own : own + 1] for name in self.rows}
+        found[f"{prefix}row"] = np.zeros(1, dtype=np.int64)
+        others = [name for name in self.keeps if name not in self.rows and name != "row"]
+        for name in others:
+            part = getattr(self, name)
+            if isinstance(part, Stateful):
+                found |= part._share(agent, f"{prefix}{name}.")
+            else:
+                found[prefix + name] = part[agent : agent + 1]
+        return found
+
+    def _check_grown(self, state: Mapping[str, Array], prefix: str) -> None:
+        """Only the number of rows may differ, between one and one for each agent."""
+        row = state[f"{prefix}row"]
+        if row.min() < 0 or row.max() >= len(row):
+            raise ValueError(f"the snapshot's {prefix}row names rows that are not there")
+        held = int(np.median([len(state[prefix + name]) for name in self.rows]))
+        held = min(max(held, int(row.max()) + 1), len(row))
+        for name in self.rows:
+            given, needed = state[prefix + name].shape, (held, *getattr(self, name).shape[1:])
+            if given != needed:
+                raise ValueError(f"the snapshot's {prefix}{name} has shape {given}, this population needs {needed}")
+        super()._check_grown(state, prefix)
+
+
+class Told(SharedRows):
+    """`values` (m, ...): one array that a server tells."""
+
+    rows: ClassVar[tuple[str, ...]] = ("values",)
+    keeps: ClassVar[tuple[str, ...]] = ("row", "values")
+    resizes: ClassVar[frozenset[str]] = frozenset({"values"})
+
+    def __init__(self, n: int, value: Array) -> None:
+        super().__init__(n)
+        self.values = value[None].copy()
+
+    def tell(self, who: IntArray, values: Array) -> None:
+        """Let `who` know `values` (w, ...), one each; a single one that is shown to all (stride 0) is kept once."""
+        together = [(who, values[0])] if values.strides[0] == 0 else zip(who[:, None], values, strict=True)
+        for some, value in together:
+            row = self.claim(some, copied=False)
+            self.values[row] = value
