@@ -28,6 +28,8 @@ from fedbandits.models.kernels import Kernel, cross, own
 
 _FIRST = 32
 """Observations that there is room for at the beginning."""
+_LANES = 64
+"""Points that the kernel is computed for at once: always so many, so that none of them depends on how many there are."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -229,17 +231,11 @@ class JointProcess:
             self._factor, self._solved = factor, solved
         model = self.model
         work, itself = np.empty((last, last - first)), np.empty(last - first)
-        _columns(
-            model.kernel.code,
-            model.kernel.rates,
-            model.sums,
-            self.table,
-            self._points,
-            self._sources,
-            first,
-            work,
-            itself,
-        )
+        points = np.zeros((-(-last // _LANES) * _LANES, model.kernel.dim))
+        points[:last] = self._points[:last]
+        blocks = np.ascontiguousarray(points.reshape(-1, _LANES, model.kernel.dim).swapaxes(1, 2))
+        code, rates = model.kernel.code, model.kernel.rates
+        _columns(code, rates, model.sums, self.table, self._points, blocks, self._sources, first, work, itself)
         self._logdet = _append(
             model.ridge, self._logdet, self._factor, self._solved, self._rewards, first, work, itself
         )
@@ -332,21 +328,26 @@ def _columns(
     sums: bool,
     table: FloatArray,
     points: FloatArray,
+    blocks: FloatArray,
     sources: IntArray,
     first: int,
     work: FloatArray,
     itself: FloatArray,
 ) -> None:
-    """K between all points up to the i-th new one and that one -> column i of `work`; K of it and itself."""
-    lane, out, one = np.empty((points.shape[1], 1)), np.empty((len(work), 1)), np.empty(1)
+    """K between all points up to the i-th new one and that one -> column i of `work`; K of it and itself. `blocks`
+    (B, d, lanes) are all points.
+    """
+    lanes = blocks.shape[2]
+    out, lane, one = np.empty((1, lanes)), np.empty((points.shape[1], 1)), np.empty(1)
     for i in range(work.shape[1]):
         at = first + i
         lane[:, 0] = points[at]
-        cross(code, rates, points, at, lane, out)
         own(code, lane, one)
         itself[i] = _weigh(sums, table[sources[at], sources[at]], one[0])
-        for s in range(at):
-            work[s, i] = _weigh(sums, table[sources[s], sources[at]], out[s, 0])
+        for b in range((at + lanes - 1) // lanes):
+            cross(code, rates, points[at : at + 1], 1, blocks[b], out)
+            for s in range(b * lanes, min((b + 1) * lanes, at)):
+                work[s, i] = _weigh(sums, table[sources[s], sources[at]], out[0, s - b * lanes])
 
 
 @jit_exactly

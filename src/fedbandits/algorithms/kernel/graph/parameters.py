@@ -67,7 +67,7 @@ class GraphKernelParameters(KernelParameters):
     squared: bool = False
     contexts: Annotated[int, Field(ge=1)] = 64
     revise: Literal["doubling", "always"] = "doubling"
-    capacity: Annotated[int, Field(ge=1)] = 1024
+    capacity: Annotated[int, Field(ge=1)] = 512
     features: Annotated[int, Field(ge=0)] = 256
 
     about: ClassVar[About]
