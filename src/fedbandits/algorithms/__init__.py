@@ -32,6 +32,7 @@ from fedbandits.algorithms.gp.gp_ucb_features import GPUCBFeatures
 from fedbandits.algorithms.gp.ldp_gp_ucb import LDPGPUCB
 from fedbandits.algorithms.gp.private_gp_ucb import PrivateGPUCB
 from fedbandits.algorithms.kernel.dis_kernel_features import DisKernelFeatures
+from fedbandits.algorithms.kernel.dis_kernel_ucb import DisKernelUCB
 from fedbandits.algorithms.kernel.graph.dist_ucb_kernel import DistUCBKernel
 from fedbandits.algorithms.kernel.graph.fed_ucb_kernel import FedUCBEager, FedUCBKernel
 from fedbandits.algorithms.kernel.graph.naive import NaiveKernelUCB, NaiveLinUCB
@@ -94,6 +95,7 @@ ALGORITHMS: Registry[Algorithm] = Registry(
         LDPGPUCB,
         GPUCB,
         GPUCBFeatures,
+        DisKernelUCB,
         DisKernelFeatures,
         KernelUCB,
         KernelTS,
@@ -152,6 +154,7 @@ __all__ = [
     "ConsensusUCB",
     "DPUCBInt",
     "DisKernelFeatures",
+    "DisKernelUCB",
     "DisLinUCB",
     "DistUCBKernel",
     "DyClu",

@@ -2,16 +2,42 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from abc import abstractmethod
+from typing import ClassVar, Protocol
 
 import numpy as np
 
 from fedbandits.contract.arrays import FloatArray, IntArray, check_arms, check_feedback, check_finite, first_highest
 from fedbandits.contract.population import Choices, Population
 from fedbandits.contract.streams import Streams
+from fedbandits.models.kernels import Kernel
 from fedbandits.models.optimistic import WidthRule
-from fedbandits.models.processes import Processes
 from fedbandits.models.winning import winning_normally
+
+
+class Posteriors(Protocol):
+    """n posteriors of functions, each of what one agent knows."""
+
+    kernel: Kernel
+    ridge: float
+
+    def __len__(self) -> int: ...
+
+    @property
+    def count(self) -> IntArray:
+        """(n,) how many observations each rests on."""
+
+    @property
+    def logdet(self) -> FloatArray:
+        """(n,) log det(I + K/lambda) of these."""
+
+    @abstractmethod
+    def posterior(self, who: IntArray, arms: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """(w,), (w, K, d) -> mu and sigma, (w, K) each."""
+
+    @abstractmethod
+    def learn(self, who: IntArray, points: FloatArray, rewards: FloatArray) -> None:
+        """One observation for each of `who`: `points` (w, d) and `rewards` (w,). Raises before anything has changed."""
 
 
 class ProcessAgents(Population):
@@ -22,7 +48,7 @@ class ProcessAgents(Population):
 
     keeps: ClassVar[tuple[str, ...]] = ("models",)
 
-    def __init__(self, models: Processes, width: WidthRule, keep: int | None = None) -> None:
+    def __init__(self, models: Posteriors, width: WidthRule, keep: int | None = None) -> None:
         super().__init__(len(models))
         self.models = models
         self._rule = width
@@ -78,7 +104,7 @@ class SamplingProcessAgents(ProcessAgents):
     keeps: ClassVar[tuple[str, ...]] = (*ProcessAgents.keeps, "rng")
 
     def __init__(
-        self, models: Processes, width: WidthRule, rng: Streams, *, least: float, keep: int | None = None
+        self, models: Posteriors, width: WidthRule, rng: Streams, *, least: float, keep: int | None = None
     ) -> None:
         super().__init__(models, width, keep)
         self.rng = rng

@@ -55,7 +55,7 @@ class Processes(Stateful):
         room = min(_FIRST, capacity)
         self.points = np.zeros((n, room, kernel.dim))
         self.solved = np.zeros((n, room))
-        self.factor = np.zeros((n, _packed(room)))
+        self.factor = np.zeros((n, packed(room)))
         self._rates = kernel.rates
 
     def __len__(self) -> int:
@@ -102,9 +102,9 @@ class Processes(Stateful):
         if most < room:
             return
         larger = min(2 * room, self.capacity)
-        self.points = _longer(self.points, larger)
-        self.solved = _longer(self.solved, larger)
-        self.factor = _longer(self.factor, _packed(larger))
+        self.points = longer(self.points, larger)
+        self.solved = longer(self.solved, larger)
+        self.factor = longer(self.factor, packed(larger))
 
     def _share(self, agent: int, prefix: str) -> State:
         """What the agent has used: how much room there is beyond depends on the others."""
@@ -112,7 +112,7 @@ class Processes(Stateful):
         return {
             f"{prefix}points": self.points[one, :used],
             f"{prefix}solved": self.solved[one, :used],
-            f"{prefix}factor": self.factor[one, : _packed(used)],
+            f"{prefix}factor": self.factor[one, : packed(used)],
             f"{prefix}count": self.count[one],
             f"{prefix}logdet": self.logdet[one],
         }
@@ -122,7 +122,7 @@ class Processes(Stateful):
         n, d = len(self), self.kernel.dim
         used, room = int(state[f"{prefix}count"].max(initial=0)), state[f"{prefix}solved"].shape[-1]
         room = max(used, room)
-        for name, needed in {"points": (n, room, d), "solved": (n, room), "factor": (n, _packed(room))}.items():
+        for name, needed in {"points": (n, room, d), "solved": (n, room), "factor": (n, packed(room))}.items():
             given = state[prefix + name].shape
             if given != needed:
                 raise ValueError(f"the snapshot's {prefix}{name} has shape {given}, this population needs {needed}")
@@ -138,19 +138,20 @@ def check_capacity(name: str, capacity: int, horizon: int, instead: str = FEATUR
         )
 
 
-def _packed(rows: int) -> int:
+def packed(rows: int) -> int:
     """How many numbers a triangle of `rows` rows has."""
     return rows * (rows + 1) // 2
 
 
-def _longer(array: FloatArray, size: int) -> FloatArray:
+def longer(array: FloatArray, size: int) -> FloatArray:
+    """(n, m, ...) -> (n, size, ...), the rest being zeros."""
     grown = np.zeros((len(array), size, *array.shape[2:]))
     grown[:, : array.shape[1]] = array
     return grown
 
 
 @jit
-def _forward(factor: FloatArray, count: int, work: FloatArray) -> None:
+def forward(factor: FloatArray, count: int, work: FloatArray) -> None:
     """`work` (t, K) becomes L^-1 work, `factor` holding the rows of L."""
     width = work.shape[1]
     start = 0
@@ -193,7 +194,7 @@ def _ask(
         agent = who[a]
         used = count[agent]
         cross(code, rates, points[agent], used, lanes[a], work)
-        _forward(factor[agent], used, work)
+        forward(factor[agent], used, work)
         own(code, lanes[a], deviation[a])
         for k in range(width):
             mean[a, k] = 0.0
@@ -229,7 +230,7 @@ def _append(
         agent = who[a]
         used = count[agent]
         cross(code, rates, points[agent], used, lanes[a], work)
-        _forward(factor[agent], used, work)
+        forward(factor[agent], used, work)
         own(code, lanes[a], itself)
         left = itself[0] + ridge
         rest = rewards[a]

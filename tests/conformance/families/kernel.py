@@ -12,6 +12,7 @@ from conformance.family import Family
 from conformance.recomputing import Downloads, Indices, all_it_knows, from_statistics, noise_of, ridge
 from fedbandits.algorithms.kernel.graph.agents import GraphKernelAgents
 from fedbandits.algorithms.kernel.graph.dist_ucb_kernel import CentredAgents
+from fedbandits.algorithms.kernel.pool_agents import PoolAgents
 from fedbandits.contract.algorithm import posed_by
 from fedbandits.contract.arrays import FloatArray
 from fedbandits.contract.problem import Problem
@@ -22,6 +23,32 @@ def _on_features(agents: OptimisticAgents, algorithm: Any, problem: Problem, hea
     """Ridge regression over everything that was settled and everything since, in the space of features."""
     indices = all_it_knows(agents, algorithm, posed_by(algorithm, problem), heard)
     return lambda arms: indices(agents.features.of(None, arms))
+
+
+def _on_the_pool(agents: PoolAgents, algorithm: Any, problem: Problem, _: Downloads) -> Indices:
+    """Kernel regression by one solve over the pool as far as each agent was told, and its own observations since."""
+    models, kernel, lambda_ = agents.models, agents.models.kernel, algorithm.ridge
+    held = []
+    for i in range(problem.agents):
+        known, made = models.known[i], models.made[i]
+        x = np.concatenate([models.points[:known], models.own_points[i, :made]])
+        y = np.concatenate([models.rewards[:known], models.own_rewards[i, :made]])
+        inverse = np.linalg.inv(kernel.matrix(x, x) + lambda_ * np.eye(len(x)))
+        width = algorithm.width
+        if width == "theory":
+            volume = -np.linalg.slogdet(lambda_ * inverse)[1]
+            width = noise_of(problem) * math.sqrt(2 * math.log(1 / algorithm.delta) + volume) + math.sqrt(lambda_)
+        held.append((x, inverse, inverse @ y, width))
+
+    def indices(arms: FloatArray) -> FloatArray:
+        rows = []
+        for (x, inverse, weights, width), shown in zip(held, arms, strict=True):
+            k = kernel.matrix(x, shown)
+            variance = kernel.diagonal(shown) - np.einsum("tk,tk->k", k, inverse @ k)
+            rows.append(k.T @ weights + width * np.sqrt(variance / lambda_))
+        return np.array(rows)
+
+    return indices
 
 
 def _on_processes(agents: GraphKernelAgents, algorithm: Any, problem: Problem, _: Downloads) -> Indices:
@@ -67,9 +94,14 @@ def _on_processes(agents: GraphKernelAgents, algorithm: Any, problem: Problem, _
 
 FAMILY = Family(
     small={"cosine": SIZES, "heterogeneous-rbf": SIZES, "heterogeneous-linear": SIZES},
-    talkative={"dis-kernel-features": {"threshold": 0.5, "count": 10}},
-    silent={"dis-kernel-features": {"threshold": math.inf, "count": 10}},
+    talkative={"dis-kernel-features": {"threshold": 0.5, "count": 10}, "dis-kernel-ucb": {"threshold": 1.0}},
+    silent={
+        "dis-kernel-features": {"threshold": math.inf, "count": 10},
+        "dis-kernel-ucb": {"threshold": math.inf},
+    },
     confident=({"width": "theory"}, {"width": 0.3}),
-    choices=from_statistics({OptimisticAgents: _on_features, GraphKernelAgents: _on_processes}),
+    choices=from_statistics(
+        {OptimisticAgents: _on_features, PoolAgents: _on_the_pool, GraphKernelAgents: _on_processes}
+    ),
     harsh={"ridge": 1e-5},
 )
