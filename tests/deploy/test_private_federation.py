@@ -266,6 +266,67 @@ def test_gradients_with_noise_are_those_of_the_simulation(tmp_path):
     assert {budget.releases for budget in budgets(deployed)} == {18}, "six uploads, twelve answers"
 
 
+def test_an_agent_that_has_used_up_its_answers_declines_and_is_not_blamed(tmp_path, caplog):
+    """Somebody has asked agent 0 as often as it answers; the others have their budgets still."""
+    environment = fb.environments.Logistic(clients=3, dim=3, arms=4)
+    deployed = Deployed(
+        tmp_path, Through(fb.algorithms.FedGLBUCB(), (Gaussian(epsilon=5.0, every=4),)), environment, HORIZON
+    )
+    question = deployed.settings.wire.encode(Message("gradient", ALONE, {"theta": np.zeros((1, 3))}), 0, "down")
+    answers = [deployed.agents[0].answer(question, f"somebody's {number}", 0) for number in range(13)]
+    assert [answer is None for answer in answers] == [False] * 12 + [True]
+    with caplog.at_level("INFO", logger="fedbandits.deploy"):
+        lived(deployed, 8)
+    declined = [record for record in caplog.records if "agent 0 declines turn" in record.getMessage()]
+    assert declined
+    assert all("its budget of privacy allows no more answers" in record.getMessage() for record in declined)
+    assert {record.levelname for record in declined} == {"INFO"}
+    assert deployed.book.rejections() == []
+    assert [budget.releases > 0 for budget in budgets(deployed)] == [True] * 3
+
+
+def test_who_has_no_budget_cannot_decline(tmp_path):
+    deployed = Deployed(
+        tmp_path, fb.algorithms.FedGLBUCB(threshold=0.5), fb.environments.Logistic(clients=3, dim=3, arms=4), HORIZON
+    )
+    deployed.post.forged = lambda who, letter, answer: Answer(letters=answer.letters) if who == 0 else answer
+    lived(deployed, 8)
+    assert {(found.identity, found.why) for found in deployed.book.rejections()} == {
+        (0, "a question was answered with nothing")
+    }
+
+
+# features of a kernel
+
+
+GP = fb.algorithms.FedGPUCB(error=0.5, epsilon=5.0, uploads=4)
+SMOOTH = fb.environments.RKHSMixture(clients=3, arms=5)
+
+
+@pytest.mark.usefixtures("seeded")
+def test_sums_of_features_with_noise_are_those_of_the_simulation(tmp_path):
+    deployed = Deployed(tmp_path, GP, SMOOTH, HORIZON)
+    assert_alike(deployed, Simulated(deployed), HORIZON)
+    assert deployed.coordinator.ledger.conversations > 1
+    assert deployed.book.rejections() == []
+    assert {budget.releases for budget in budgets(deployed)} == {4}
+
+
+def test_agents_of_smooth_functions_draw_noise_of_their_own_and_keep_to_their_budget(tmp_path):
+    deployed = lived(Deployed(tmp_path, GP, SMOOTH, 2 * HORIZON), 2 * HORIZON)
+    assert deployed.book.rejections() == []
+    for budget in budgets(deployed):
+        assert (budget.releases, budget.allowed) == (4, 4)
+        assert budget.spent == budget.strictly == pytest.approx(5.0, abs=1e-6)
+    matrix = next(name for name in deployed.agents[0].state() if name.endswith("sent.fresh-gram"))
+    sent = np.stack([agent.state()[matrix][0] for agent in deployed.agents])
+    clean = np.stack([agent.state()[matrix.replace("sent", "own")][0] for agent in deployed.agents])
+    noise = sent - clean
+    assert all(np.abs(noise[i] - noise[j]).max() > 1.0 for i in range(3) for j in range(i)), "each its own"
+    pool = sum(deployed.book.contributions.of(identity).sums["fresh.gram"] for identity in range(3))
+    np.testing.assert_allclose(pool, sent.sum(axis=0), rtol=1e-9, atol=1e-9)
+
+
 def test_where_a_server_looks_at_single_agents_what_was_expelled_stays(tmp_path):
     algorithm = Through(fb.algorithms.FCLUBDC(), (Gaussian(every=4),))
     deployed = lived(Deployed(tmp_path, algorithm, ENV, HORIZON), 8)

@@ -16,7 +16,7 @@ from fedbandits.contract.messages import Message
 from fedbandits.contract.wire import Wire, WireError, hand_overs
 from fedbandits.deploy.flower.book.book import Book, TurnRecord
 from fedbandits.deploy.flower.post import Answer, Letter, Post, StoppedError
-from fedbandits.deploy.flower.trust.inspection import Inspector, RejectedError
+from fedbandits.deploy.flower.trust.inspection import DeclinedError, Inspector, RejectedError
 from fedbandits.deploy.flower.trust.past import Past, Pasts
 from fedbandits.deploy.text import shown
 from fedbandits.transport.carriers import Carrier
@@ -195,6 +195,10 @@ class PostCarrier(Carrier):
                     turn.ours.add(who)
                 try:
                     content = inspected(answer, letter, self._inspector, self._pasts.of(who), question=question)
+                except DeclinedError as error:
+                    turn.rejected.add(who)
+                    turn.declined.add(who)
+                    log.info("agent %d declines turn %d of %s: %s", who, self._turn, self._conversation, error)
                 except RejectedError as error:
                     self._reject(who, letter, str(error), turn, declined=answer.refused is None)
                 else:
@@ -239,7 +243,7 @@ class _Turn:
     """Of everybody who was heard: how many it has answered in all."""
     rejected: set[int] = field(default_factory=set)
     declined: set[int] = field(default_factory=set)
-    """Of the rejected, those who have answered: what they handed over is theirs again."""
+    """Of the rejected, those who have answered, if only that they will not: what they handed over is theirs again."""
     ours: set[int] = field(default_factory=set)
     """Whose answers were made here: nobody has to be told what becomes of them."""
 
@@ -252,6 +256,10 @@ def inspected(answer: Answer, letter: Letter, inspector: Inspector, past: Past, 
         return answer.content
     if question:
         if answer.content is None:
+            if inspector.may_decline(letter.content):
+                raise DeclinedError(
+                    "its budget of privacy allows no more answers, or none about a point beyond the parameter's bound"
+                )
             raise RejectedError("a question was answered with nothing")
         inspector.read(answer.content, letter.content, past)
     elif answer.content is not None:

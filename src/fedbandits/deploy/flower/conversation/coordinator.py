@@ -28,7 +28,7 @@ from fedbandits.deploy.flower.conversation.carrier import Patience, PostCarrier,
 from fedbandits.deploy.flower.conversation.expelling import StandIns
 from fedbandits.deploy.flower.post import Answer, Letter, Post, Presence
 from fedbandits.deploy.flower.serving import Serving
-from fedbandits.deploy.flower.trust.inspection import Inspector, RejectedError
+from fedbandits.deploy.flower.trust.inspection import DeclinedError, Inspector, RejectedError
 from fedbandits.deploy.flower.trust.past import Pasts, Trust
 from fedbandits.deploy.flower.trust.recovery import Recovery
 from fedbandits.deploy.flower.trust.watching import SpoiltError, Watched
@@ -186,6 +186,9 @@ class Coordinator:
     def _inspected(self, who: int, answer: Answer, letter: Letter, *, question: bool) -> bytes | None:
         try:
             return inspected(answer, letter, self._inspector, self._pasts.of(who), question=question)
+        except DeclinedError as error:
+            log.info("agent %d declines turn %d of %s: %s", who, letter.turn, letter.conversation, error)
+            return None
         except RejectedError as error:
             log.warning("agent %d: turn %d of %s rejected: %s", who, letter.turn, letter.conversation, shown(error))
             self._book.reject(who, letter, str(error), "reply" if answer.refused is None else "agent")

@@ -25,6 +25,10 @@ class RejectedError(ValueError):
     """A reply that is not what honest observations add up to."""
 
 
+class DeclinedError(RejectedError):
+    """No reply, of an agent that may decline: that is nobody's fault."""
+
+
 class Honesty:
     """What an agent with a `past` can honestly reply to a question that `asked`: `arrays` with their `fields`.
 

@@ -31,11 +31,18 @@ from fedbandits.contract.problem import Problem
 from fedbandits.contract.wire import Free, Ragged, Wire, WireError
 from fedbandits.deploy.flower.book.contributions import Handed
 from fedbandits.deploy.flower.trust.expected_answers import Form, Newcomer
-from fedbandits.deploy.flower.trust.honesty import Fields, Honesty, RejectedError, check_semidefinite, check_symmetric
+from fedbandits.deploy.flower.trust.honesty import (
+    DeclinedError,
+    Fields,
+    Honesty,
+    RejectedError,
+    check_semidefinite,
+    check_symmetric,
+)
 from fedbandits.deploy.flower.trust.meaning import Meaning
 from fedbandits.deploy.flower.trust.past import Past
 
-__all__ = ["Inspector", "RejectedError", "open_lengths"]
+__all__ = ["DeclinedError", "Inspector", "RejectedError", "open_lengths"]
 
 _ALONE = np.zeros(1, dtype=np.int64)
 Lengths = Mapping[str, int]
@@ -56,6 +63,16 @@ class Inspector:
     def is_question(self, letter: bytes) -> bool:
         """Whether a server's `letter` is to be answered."""
         return self._newcomer.form(letter) is not None
+
+    def may_decline(self, letter: bytes) -> bool:
+        """Whether an honest agent may leave a question open: one about all its data, if its answers are noisy and
+        their number is limited (`channel.answering`).
+        """
+        form = self._newcomer.form(letter)
+        if form is None or not self._meaning.noisy:
+            return False
+        fields = self._wire.declared(form.kind, "up")
+        return any(fields[name].adds == "query" for name in form.fields)
 
     def still_answers(self, owed: bytes, asked: bytes) -> bool:
         """Whether the answer to a letter that is `owed` stands as one to what is `asked`; see `expected_answers`."""
