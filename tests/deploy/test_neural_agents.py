@@ -18,7 +18,7 @@ from flower_worlds import Deployed, assert_same, open_agent
 from forks import forked
 
 import fedbandits as fb
-from fedbandits.algorithms.neural import network_agents
+from fedbandits.algorithms.neural import network_agents, parameters
 from fedbandits.channel import Gaussian, through
 from fedbandits.contract.arrays import State
 from fedbandits.contract.messages import Message
@@ -214,14 +214,41 @@ def test_pondering_comes_to_the_bits_of_an_answer_whatever_is_learned_meanwhile(
     assert asked >= 3
 
 
+@pytest.mark.parametrize("name", ["neural-ucb", "fn-ucb"])
+def test_whoever_trains_while_others_wait_goes_over_so_many_observations_at_most(name, tmp_path, monkeypatch):
+    """`steps` times `until`, in whatever call: that is what a decision may have to wait for."""
+    went_over: list[int] = []
+    real = parameters.descend
+
+    def counted(network: Any, theta: Any, data: Any, who: Any, end: Any, *, steps: int, **others: Any) -> Any:
+        went_over.append(steps * int(end.sum()))
+        return real(network, theta, data, who, end, steps=steps, **others)
+
+    monkeypatch.setattr(parameters, "descend", counted)
+    algorithm = talkative(name, width=4, steps=3, until=8, matrix="diagonal")
+    federation = Deployed(tmp_path, algorithm, home("fn-ucb", clients=2), 30) if name == "fn-ucb" else None
+    agents = federation.agents if federation else [Agent.open(tmp_path / "a.db", algorithm, DIM, warm=False)]
+    for step in range(14):
+        if federation is None:
+            before = len(went_over)
+            live(agents[0], 1, first=step)
+            assert len(went_over) <= before + 1
+        else:
+            federation.live(step)
+            federation.coordinator.step()
+    assert max(went_over) == 3 * 8
+    for agent in agents:
+        agent.close()
+
+
 # what is saved
 
 
 @pytest.mark.parametrize("name", ["neural-linear", "neural-ucb", "fn-ucb"])
 def test_snapshots_are_as_large_as_the_data_and_no_larger(name, tmp_path):
     """8 (d + 1) C bytes and what does not depend on C, the horizon, or twice that where it was outlived, and so on."""
-    parameters: dict[str, Any] = {"matrix": "diagonal"} if name == "fn-ucb" else {}
-    algorithm = fb.algorithms.ALGORITHMS[name](width=4, steps=1, **parameters)
+    chosen: dict[str, Any] = {"matrix": "diagonal"} if name == "fn-ucb" else {}
+    algorithm = fb.algorithms.ALGORITHMS[name](width=4, steps=1, **chosen)
 
     def size(horizon: int, turns: int) -> int:
         path = tmp_path / f"{horizon}-{turns}.db"
@@ -286,8 +313,8 @@ def test_killed_again_and_again_an_agent_with_a_network_is_what_it_would_have_be
     """The same life is led in one go and by processes of which each is killed in the middle: the same state to the last
     bit, and every answer that was given.
     """
-    parameters: dict[str, Any] = {"matrix": "diagonal"} if name == "fn-ucb" else {}
-    state, life, settings = _reference(tmp_path / "whole", name, **parameters)
+    chosen: dict[str, Any] = {"matrix": "diagonal"} if name == "fn-ucb" else {}
+    state, life, settings = _reference(tmp_path / "whole", name, **chosen)
     path, chance = tmp_path / "agent.db", random.Random(0)
     heard = -1
 
@@ -317,15 +344,15 @@ def test_killed_again_and_again_an_agent_with_a_network_is_what_it_would_have_be
         assert found[part].tobytes() == array.tobytes(), part
 
 
-def _reference(where: Path, name: str, **parameters: Any) -> tuple[State, list[tuple[Any, ...]], Settings]:
+def _reference(where: Path, name: str, **chosen: Any) -> tuple[State, list[tuple[Any, ...]], Settings]:
     where.mkdir()
     if not fb.algorithms.ALGORITHMS[name].about.says:
-        settings = Settings(algorithm=talkative(name, width=4, steps=3, **parameters), dim=DIM, horizon=30)
+        settings = Settings(algorithm=talkative(name, width=4, steps=3, **chosen), dim=DIM, horizon=30)
         with open_agent(where / "agent.db", settings, 0) as agent:
             life = Life(agent)
             live(agent, 25)
             return agent.state(), life.done, settings
-    deployed = Deployed(where, talkative(name, **parameters), home(name, clients=2, dim=DIM), 24)
+    deployed = Deployed(where, talkative(name, **chosen), home(name, clients=2, dim=DIM), 24)
     life = Life(deployed.agents[0])
     for step in range(16):
         deployed.live(step)
