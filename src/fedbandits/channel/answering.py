@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from fedbandits.channel.releasing import Releasing
+from fedbandits.channel.releasing import Post, Releasing
 from fedbandits.channel.sensitivity import NoisyField, noisy_fields, one_observation, scattered
 from fedbandits.contract.arrays import BoolArray, FloatArray, IntArray
 from fedbandits.contract.errors import ConfigError
@@ -31,7 +31,6 @@ from fedbandits.contract.facts import Answers, Norms, Questions
 from fedbandits.contract.messages import Message
 from fedbandits.contract.problem import Problem
 from fedbandits.contract.protection import Protection
-from fedbandits.contract.streams import Streams
 from fedbandits.contract.wire import Utterance
 from fedbandits.models.limits import bend, slope
 from fedbandits.privacy.gaussian import gaussian_epsilon, gaussian_event, gaussian_mu
@@ -164,19 +163,10 @@ class Answering(Releasing):
 
     keeps: ClassVar[tuple[str, ...]] = (*Releasing.keeps, "answered", "joined")
 
-    def __init__(
-        self,
-        stage: Gaussian,
-        says: tuple[Utterance, ...],
-        utterance: Utterance,
-        fields: tuple[NoisyField, ...],
-        n: int,
-        rng: Streams,
-        problem: Problem,
-        sizes: Mapping[str, int],
-    ) -> None:
-        super().__init__(stage, says, utterance, fields, n, rng, problem)
-        self._asked_for = {one.kind: noisy_fields(one, "query", problem, sizes) for one in asks(says)}
+    def __init__(self, post: Post) -> None:
+        super().__init__(post)
+        stage, n, problem = post.stage, post.n, post.problem
+        self._asked_for = {one.kind: noisy_fields(one, "query", problem, post.sizes) for one in asks(post.says)}
         told = problem.get(Questions)
         if told is None or any(len(_WANTED[told.wanted]) != len(one) for one in self._asked_for.values()):
             raise ConfigError(

@@ -12,10 +12,11 @@ from pydantic import Field
 
 from fedbandits.channel import training
 from fedbandits.channel.answering import Answering, answers, asks, budget, check_asking, of_one_answer, with_answers
-from fedbandits.channel.releasing import Releasing
+from fedbandits.channel.framed import Framed, check_framing
+from fedbandits.channel.releasing import Post, Releasing
 from fedbandits.channel.repairing import Passing, Repairing
 from fedbandits.channel.sensitivity import NoisyField, is_pooled, is_summed, noisy_fields, one_observation
-from fedbandits.channel.stage import End
+from fedbandits.channel.stage import End, check_star
 from fedbandits.contract.arrays import Array, FloatArray, IntArray
 from fedbandits.contract.catalogue import About, AboutStage
 from fedbandits.contract.errors import ConfigError
@@ -73,6 +74,11 @@ class Gaussian:
     Sums are read as observations of the parameter with known covariance (`models.noisy_sums`), and widths know it.
     ``constants="thesis"`` uses the printed ones instead: tree, sigma_N, and a regulariser of 2 Lambda for each agent.
 
+    ``clip="learned"``: observations are cut down to what earlier releases show them to be, in place of the norms that
+    are declared, and noise shrinks with them (`models.frames`). It needs fresh noise for each upload (`mechanism`), and
+    pays where arms have a mean, rewards vary little, or a few directions outweigh the others. Privacy is the same.
+    Confidence sets are those of the declared norms: they were never found too small, and nothing is proved of them.
+
     Algorithms that ask, for gradients of everybody's loss as `fedglb-ucb` does, are served as well
     (`channel.answering`): an agent answers `queries` questions in all, two for each upload unless said otherwise, with
     fresh noise each, for which the `share` of the budget (of mu^2) is put aside; then it declines, and the server goes
@@ -98,6 +104,7 @@ class Gaussian:
     share: Annotated[float, Field(gt=0, lt=1)] = 0.9
     arms: _Positive | None = None
     rewards: _Positive | None = None
+    clip: Literal["declared", "learned"] = "declared"
     constants: Literal["exact", "thesis"] = "exact"
     leaky: bool = False
 
@@ -109,18 +116,19 @@ class Gaussian:
 
     def declares(self, about: About) -> About:
         """See `Stage`."""
-        if about.topology != "star":
-            raise ConfigError(
-                f"gaussian: {about.name} talks to {'its peers' if about.topology == 'graph' else 'nobody'}; it serves "
-                "algorithms that send sums to a server, such as dislinucb; private on their own are private-linucb "
-                "and, on networks, fedlinucb-network"
-            )
+        check_star(
+            "gaussian",
+            about,
+            "algorithms that send sums to a server, such as dislinucb; private on their own are private-linucb and, on "
+            "networks, fedlinucb-network",
+        )
         if about.private:
             raise ConfigError(f"gaussian: what {about.name} sends is protected by noise already; leave one of them out")
         for utterance in about.says:
             if utterance.direction == "up":
                 _check_sums(about.name, utterance)
         check_asking(self, about.name, about.says)
+        check_framing(self, about.name, about.says)
         if training.only_asks(about.says):
             training.check(self, about.name)
         elif len(hand_overs(about.says)) != 1:
@@ -181,9 +189,10 @@ class Gaussian:
         fields = noisy_fields(utterance, "increment", problem, sizes)
         if away == "down":
             return Passing() if is_pooled(utterance) else Repairing(kind, fields, n)
+        post = Post(self, says, utterance, fields, n, sizes, rng, problem)
         if asks(says):
-            return Answering(self, says, utterance, fields, n, rng, problem, sizes)
-        return Releasing(self, says, utterance, fields, n, rng, problem)
+            return Answering(post)
+        return Framed(post) if self.clip == "learned" else Releasing(post)
 
     # what follows from the budget
 

@@ -5,7 +5,7 @@ back.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
@@ -30,6 +30,22 @@ if TYPE_CHECKING:
     from fedbandits.channel.gaussian import Gaussian
 
 
+@dataclass(frozen=True)
+class Post:
+    """What an end of a noise stage at the side of n agents is made of: the stage; what is said, and of that the
+    `utterance` that hands sums over, with its noisy `fields`; and what `Stage.ends` is given.
+    """
+
+    stage: Gaussian
+    says: tuple[Utterance, ...]
+    utterance: Utterance
+    fields: tuple[NoisyField, ...]
+    n: int
+    sizes: Mapping[str, int]
+    rng: Streams
+    problem: Problem
+
+
 class Releasing(End):
     """For n agents: `held`, clean sums that are not yet released; `own`, clean sums handed over by the algorithm so
     far; `sent`, noisy sums that have left; `owed`, what has left and was not taken in, to be sent again as it is, which
@@ -41,21 +57,13 @@ class Releasing(End):
         *("persons", "rng"),
     )
 
-    def __init__(
-        self,
-        stage: Gaussian,
-        says: tuple[Utterance, ...],
-        utterance: Utterance,
-        fields: tuple[NoisyField, ...],
-        n: int,
-        rng: Streams,
-        problem: Problem,
-    ) -> None:
+    def __init__(self, post: Post) -> None:
+        stage, utterance, fields, n, problem = post.stage, post.utterance, post.fields, post.n, post.problem
         self._stage = stage
         self._kind = utterance.kind
         self._fields = fields
         self._counts = next((item.name for item in utterance.fields if item.counts), None)
-        self._told = {one.kind: _noisy(one, fields) for one in says if one.direction == "down"}
+        self._told = {one.kind: _noisy(one, fields) for one in post.says if one.direction == "down"}
         self._problem = problem
         self._turns, self._allowed = stage.turns(problem)
         self._deviation = stage.noise(problem, fields)
@@ -83,7 +91,7 @@ class Releasing(End):
         """(n, 2) turns inside of what is held, and of what is owed."""
         self.persons = PersonCounts(n)
         self._attributed: dict[int, int] = {}
-        self.rng = rng
+        self.rng = post.rng
 
     # what agents observe
 

@@ -11,7 +11,7 @@ from pydantic import Field
 
 from fedbandits.channel.field_arrays import FieldArrays
 from fedbandits.channel.robust_rules import Filter, GeometricMedian, Pair, Rule, Trimmed
-from fedbandits.channel.stage import End
+from fedbandits.channel.stage import End, check_star
 from fedbandits.contract.arrays import Array, BoolArray, IntArray
 from fedbandits.contract.catalogue import About, AboutStage
 from fedbandits.contract.errors import ConfigError
@@ -73,11 +73,7 @@ class Robust:
 
     def declares(self, about: About) -> About:
         """See `Stage`."""
-        if about.topology != "star":
-            raise ConfigError(
-                f"robust: {about.name} talks to {'its peers' if about.topology == 'graph' else 'nobody'}; it serves "
-                "algorithms that send statistics to a server, such as dislinucb"
-            )
+        check_star("robust", about, "algorithms that send statistics to a server, such as dislinucb")
         if about.private:
             raise ConfigError(
                 f"robust: what {about.name} sends carries noise, which looks like lies before the noise stage's own "

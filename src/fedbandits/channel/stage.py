@@ -13,6 +13,7 @@ from typing import Protocol
 
 from fedbandits.contract.arrays import BoolArray, FloatArray, IntArray, State
 from fedbandits.contract.catalogue import About, AboutStage
+from fedbandits.contract.errors import ConfigError
 from fedbandits.contract.messages import Message
 from fedbandits.contract.problem import Problem
 from fedbandits.contract.protection import Protection
@@ -111,3 +112,12 @@ class Stage(Protocol):
         `rng` is the stage's own, one stream for each agent or one for the server, and `problem` is as the stage and the
         algorithm pose it.
         """
+
+
+def check_star(stage: str, about: About, serves: str) -> None:
+    """Raise `ConfigError` unless an algorithm that is `about` this talks to a server; `serves` says whom `stage` can
+    serve in its place.
+    """
+    if about.topology != "star":
+        whom = "its peers" if about.topology == "graph" else "nobody"
+        raise ConfigError(f"{stage}: {about.name} talks to {whom}; it serves {serves}")

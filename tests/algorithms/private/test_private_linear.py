@@ -247,6 +247,7 @@ def test_what_alone_agents_spend():
 
 _NOISE = {"additive": "every release has noise of its own", "never asked": "what was released stays released"}
 _AGAIN = "whoever is asked again releases again"
+_FRAMED = _NOISE | {"meanwhile": "what is held was cut down to the frame before, which then stays"}
 _ASKED = _NOISE | {"adds": _AGAIN, "returned": _AGAIN}
 WAITS = ("two worlds", "resumable", "returned", "never asked", "urgency", "meanwhile")
 
@@ -264,6 +265,8 @@ def test_the_twin_keeps_its_promises(check):
         (FedLinUCBPrivate(epsilon=None), {}),
         (FedLinUCBPrivate(epsilon=None, threshold=0.5), {}),
         (FedLinUCBPrivate(own="fused"), _NOISE),
+        (FedLinUCBPrivate(clip="learned", every=5), _FRAMED),
+        (FedLinUCBPrivate(clip="learned", own="fused", every=5), _FRAMED),
         (FedLinUCBPrivate(own="recent", constants="thesis"), _NOISE),
         (FedLinUCBPrivate(own="recent", threshold=2.0, leaky=True), _ASKED),
         (FedLinUCBPrivate(threshold="every-round", mechanism="tree", unit="agent"), _NOISE),
