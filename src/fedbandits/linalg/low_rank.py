@@ -64,6 +64,8 @@ def _factor(before: Floats, after: Floats, factor: Floats) -> int:
         left[i] = after[i, i] - before[i, i]
         largest = max(largest, after[i, i])
     rounding = _ROUNDING * largest
+    if not rounding < np.inf:
+        return -1
     rank = 0
     while True:
         pivot = np.argmax(left)

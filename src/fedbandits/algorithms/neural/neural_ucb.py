@@ -15,7 +15,9 @@ from fedbandits.contract.population import Choices, Population
 from fedbandits.contract.problem import Problem
 from fedbandits.contract.streams import Streams
 from fedbandits.linalg import kernels
-from fedbandits.models.features.tangent import MovingTangent
+from fedbandits.models.features.features import Features
+from fedbandits.models.features.tangent import MovingTangent, TangentFeatures
+from fedbandits.models.networks.tangent_spread import TangentSpread
 from fedbandits.models.observations import Observations
 from fedbandits.models.ridge import RidgeModels
 from fedbandits.models.winning import winning_normally
@@ -31,8 +33,11 @@ class NeuralUCB(NetworkParameters):
     """argmax f(x; theta_i) + nu sqrt(lambda) sqrt(g^T U_i^-1 g), g = grad f(x; theta_i): by every agent alone.
 
     U_i = lambda I + sum g g^T over what agent i chose, each gradient at the parameters of that time, or the diagonal
-    of it (`matrix`); training and profiles are those of `NetworkParameters`. The released code of Dai et al. has nu
-    under the root: its nu = 0.01 is 0.1 here, which is the default.
+    of it (`matrix`). With ``tangent="beginning"`` gradients are taken at theta_0 and stay, as in the analysis. They
+    need not be written down then, where a network of one hidden layer has more parameters than there are turns: the
+    same index up to rounding, at a cost that does not grow with p^2 (`models.networks.tangent_spread`). Training and
+    profiles are those of `NetworkParameters`. The released code of Dai et al. has nu under the root: its nu = 0.01 is
+    0.1 here, which is the default.
 
     Guarantee: for networks that are wide enough regret O(d~ sqrt(T)), d~ the effective dimension of the tangent kernel
     (Zhou, Li & Gu); not for widths and steps that anybody uses, nor for a constant nu or a diagonal.
@@ -41,6 +46,7 @@ class NeuralUCB(NetworkParameters):
     profile: Literal["paper", "code"] = "code"
     nu: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.1
     matrix: Matrix = "full"
+    tangent: Literal["now", "beginning"] = "now"
 
     about: ClassVar[About] = About(
         name="neural-ucb",
@@ -94,7 +100,8 @@ class NeuralTS(NeuralUCB):
 class TrainedAgents(Population):
     """`network` holds everybody's parameters, `data` all observations, and `spread` U.
 
-    `spread` are regressions of nothing (n of dimension p), of which inverses alone are used, or diagonals (n, p).
+    `spread` are regressions of nothing (n of dimension p), of which inverses alone are used, or diagonals (n, p), or U
+    in the space of observations.
     """
 
     keeps: ClassVar[tuple[str, ...]] = ("network", "data", "spread")
@@ -105,8 +112,15 @@ class TrainedAgents(Population):
         self._beginning = parameters.beginning(problem, rng)
         self.network = MovingTangent(parameters.network(problem), self._beginning, n, parameters.divisor)
         self.data = Observations(n, problem.dim, problem.horizon)
-        self.spread: RidgeModels | FloatArray
-        if parameters.matrix == "full":
+        self._tangent: Features = self.network
+        if parameters.tangent == "beginning":
+            self._tangent = TangentFeatures(self.network.network, self._beginning, parameters.divisor)
+        self.spread: RidgeModels | TangentSpread | FloatArray
+        fewer = parameters.tangent == "beginning" and parameters.layers == 1 and problem.horizon < self.network.size
+        if parameters.matrix == "full" and fewer:
+            network, ridge = self.network.network, parameters.ridge
+            self.spread = TangentSpread(n, network, self._beginning, ridge, parameters.divisor)
+        elif parameters.matrix == "full":
             self.spread = RidgeModels(n, self.network.size, parameters.ridge)
         else:
             self.spread = np.full((n, self.network.size), parameters.ridge)
@@ -131,11 +145,13 @@ class TrainedAgents(Population):
     def learn(self, who: IntArray, arms: FloatArray, picks: IntArray, rewards: FloatArray) -> None:
         """One observation per agent in `who`: its gradient as the network was, and then training."""
         check_feedback(who, arms, picks, rewards, self._n, self.network.dim)
-        phi = self.network.of(who, arms[np.arange(len(who)), picks][:, None])
-        if isinstance(self.spread, RidgeModels):
-            self.spread.learn(who, phi, np.zeros(len(who), dtype=np.int64), np.zeros(len(who)))
+        x = arms[np.arange(len(who)), picks]
+        if isinstance(self.spread, TangentSpread):
+            self.spread.learn(who, x)
+        elif isinstance(self.spread, RidgeModels):
+            self.spread.learn_chosen(who, self._tangent.of(who, x[:, None])[:, 0], np.zeros(len(who)))
         else:
-            self.spread[who] += phi[:, 0] ** 2
+            self.spread[who] += self._tangent.of(who, x[:, None])[:, 0] ** 2
         self.data.add(who, arms, picks, rewards)
         training = who[self.data.count[who] <= self._parameters.until]
         if len(training):
@@ -147,9 +163,12 @@ class TrainedAgents(Population):
     def _judged(self, who: IntArray, arms: FloatArray) -> tuple[FloatArray, FloatArray]:
         """(w, K) what the networks say of each arm, and how far they may be off."""
         check_arms(who, arms, self._n, self.network.dim)
-        phi, found = self.network.of(who, arms), self.network.offsets(who, arms)
+        found = self.network.offsets(who, arms)
         assert found is not None
         width = self._parameters.nu * np.sqrt(self._parameters.ridge)
+        if isinstance(self.spread, TangentSpread):
+            return found, width * self.spread.lengths(who, arms)
+        phi = self._tangent.of(who, arms)
         if isinstance(self.spread, RidgeModels):
             nothing, lanes = self.spread.theta, kernels.as_lanes(phi)
             return found, kernels.scores_optimistic(self.spread.inverse, nothing, np.full(len(who), width), who, lanes)

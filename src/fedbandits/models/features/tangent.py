@@ -27,6 +27,7 @@ class TangentFeatures(Features):
 
     def of(self, who: IntArray, arms: FloatArray) -> FloatArray:
         """(w,), (w, K, d) -> (w, K, p)."""
+        check_finite("arms", who, arms)  # a rectifier would make a number of anything
         return gradients(self._network, self._theta, np.zeros(len(who), dtype=np.int64), arms) / self._divisor
 
 
