@@ -10,7 +10,7 @@ import numpy as np
 from pydantic import Field
 
 from fedbandits.channel.field_arrays import FieldArrays
-from fedbandits.channel.stage import End
+from fedbandits.channel.stage import End, check_star
 from fedbandits.contract.arrays import Array, FloatArray, IntArray
 from fedbandits.contract.catalogue import About, AboutStage
 from fedbandits.contract.errors import ConfigError
@@ -62,11 +62,7 @@ class Quantise:
 
     def declares(self, about: About) -> About:
         """See `Stage`."""
-        if about.topology != "star":
-            raise ConfigError(
-                f"quantise: {about.name} talks to {'its peers' if about.topology == 'graph' else 'nobody'}; it serves "
-                "algorithms that send statistics to a server, such as dislinucb"
-            )
+        check_star("quantise", about, "algorithms that send statistics to a server, such as dislinucb")
         if not any(_rounded(item) for utterance in about.says for item in utterance.fields):
             raise ConfigError(f"quantise: {about.name} sends no statistics that add up: there is nothing to round")
         return replace(
