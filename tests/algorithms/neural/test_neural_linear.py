@@ -64,9 +64,11 @@ def test_the_schedule_follows_the_growth_of_data():
     assert seen == [t for t in called if t <= 120]
 
 
-def test_training_is_adam_on_everybodys_data():
+@pytest.mark.parametrize("settled", [0.0, 30.0, np.inf])
+def test_training_is_adam_on_everybodys_data(settled):
     """Replayed in numpy from all observations of all agents, as if they lay in one place."""
-    algorithm = NeuralLinear(**SMALL)
+    algorithm = NeuralLinear(**SMALL, settled=settled)
+    mean, square, gathered, done = np.zeros(P), np.zeros(P), 0.0, 0
     network = Architecture(D, (M,), biased=True)
     row = np.array([0])
     tried = 0
@@ -77,13 +79,17 @@ def test_training_is_adam_on_everybodys_data():
         standard = (y - y.mean()) / y.std()
         asked = [message for way, message in crossed if way == "down" and message.kind == "slope"]
         theta = np.concatenate([asked[0].arrays["inner"][0], asked[0].arrays["head"][0]])
-        mean = square = np.zeros(P)
-        for k in range(1, algorithm.steps + 1):
+        remembered = 0.99 if len(y) >= settled else 0.999
+        if len(y) < settled:
+            mean, square, gathered, done = np.zeros(P), np.zeros(P), 0.0, 0
+        for k in range(done + 1, done + algorithm.steps + 1):
             gaps = outputs(network, theta[None], row, x[None])[0] - standard
             slope = (2 * gaps @ gradients(network, theta[None], row, x[None])[0] + algorithm.decay * theta) / len(y)
-            mean, square = 0.9 * mean + 0.1 * slope, 0.999 * square + 0.001 * slope**2
-            step = (mean / (1 - 0.9**k)) / (np.sqrt(square / (1 - 0.999**k)) + 1e-8)
+            mean, square = 0.9 * mean + 0.1 * slope, remembered * square + (1 - remembered) * slope**2
+            gathered = remembered * gathered + 1 - remembered
+            step = (mean / (1 - 0.9**k)) / (np.sqrt(square / gathered) + 1e-8)
             theta = theta - algorithm.rate * step
+        done += algorithm.steps
         (model,) = (message for way, message in crossed if way == "down" and message.kind == "model")
         told = model.arrays
         np.testing.assert_allclose(told["inner"][0], theta[: P - Q], rtol=1e-6, atol=1e-8)

@@ -183,7 +183,7 @@ def test_training_brings_the_loss_down():
         return gradient_sums(network, point, data, who, end) / end[:, None]
 
     before = loss(theta)
-    for stepper in (Adam(0.03), Descent(0.05)):
+    for stepper in (Adam(0.03, theta.shape), Descent(0.05)):
         assert (np.array(loss(descended(theta, slope, stepper, 60))) < 0.8 * np.array(before)).all()
 
 
@@ -202,9 +202,10 @@ def test_descending_in_one_go_is_descending_step_by_step(network):
         descend(network, theta, data, who[:1], end[:1], steps=1, rate=0.1, loss=1.0, decay=0.0, anchor=anchor)
 
 
-@given(st.lists(st.floats(-1e6, 1e6), min_size=1, max_size=40), st.floats(1e-4, 1.0))
-def test_adam_moves_no_coordinate_further_than_its_stride(slopes, rate):
-    stepper, theta = Adam(rate), np.zeros(1)
+@pytest.mark.parametrize("square", [0.99, 0.999])
+@given(slopes=st.lists(st.floats(-1e6, 1e6), min_size=1, max_size=40), rate=st.floats(1e-4, 1.0))
+def test_adam_moves_no_coordinate_further_than_its_stride(slopes, rate, square):
+    stepper, theta = Adam(rate, (1,), square), np.zeros(1)
     for slope in slopes:
         moved = stepper.step(theta, np.array([slope]))
         assert abs(moved - theta)[0] <= STRIDE * rate * (1 + 1e-9)
@@ -230,7 +231,7 @@ def test_torch_agrees(network):
     np.testing.assert_allclose(
         gradient_sums(network, theta, data, np.array([0]), data.count)[0], found, rtol=1e-10, atol=1e-10
     )
-    stepper, optimiser = Adam(0.03), torch.optim.Adam(weights, lr=0.03)
+    stepper, optimiser = Adam(0.03, theta.shape), torch.optim.Adam(weights, lr=0.03)
     point = theta
     for _ in range(2):
         gradient = torch.cat([matrix.grad.ravel() for matrix in weights]).numpy()[None].copy()

@@ -155,7 +155,7 @@ class NetworkAgents(ExploringAgents):
         found = descended(
             begin,
             lambda theta: (2 * self._slope(request, data, theta) + self._parameters.decay * theta) / some,
-            Adam(self._parameters.rate),
+            Adam(self._parameters.rate, begin.shape),
             self._parameters.steps,
         )
         return Message(TRAINED.kind, who, {"weighted": count[:, None] * found, "count": count})

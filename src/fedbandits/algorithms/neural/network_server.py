@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Generator
 from typing import TYPE_CHECKING, ClassVar
 
@@ -23,19 +24,22 @@ from fedbandits.models.ridge import solve
 if TYPE_CHECKING:
     from fedbandits.algorithms.neural.neural_linear import NeuralLinear
 
+_SQUARE = 0.99
+"""Where training goes on, squares of gradients are remembered for some hundred steps: three synchronisations."""
 _ROUNDING = 1e-12
 """As which share of the mean square a variance may come from rounding."""
 
 
 class NetworkServer(Server):
-    """`theta` (p,) is the network as it was trained last; `most` how many observations a synchronisation ever had.
+    """`theta` (p,) is the network as it was trained last, `adam` what its training remembers, and `most` how many
+    observations a synchronisation ever had.
 
     A synchronisation is of those who answer its first question, over their data. It is given up where one of them falls
     silent, and where they have less than the share `quorum` of `most`: those who are there would forget what all
     others have seen. Then nothing has changed, and the next caller brings it about again.
     """
 
-    keeps: ClassVar[tuple[str, ...]] = ("theta", "most")
+    keeps: ClassVar[tuple[str, ...]] = ("theta", "adam", "most")
 
     def __init__(self, parameters: NeuralLinear, problem: Problem, n: int, rng: Streams) -> None:
         self._parameters = parameters
@@ -45,6 +49,7 @@ class NetworkServer(Server):
         self._inner = self._network.parameters - self._network.features
         self._reading = _reading(problem, self._network.features)
         self.theta = np.zeros(self._network.parameters)
+        self.adam = Adam(parameters.rate, self.theta.shape, square=_SQUARE)
         self.most = np.zeros(1)
 
     def converse(self, callers: IntArray) -> Conversation:
@@ -58,7 +63,7 @@ class NetworkServer(Server):
         units, length = self._measured(count, tally)
         begin = self.theta.copy() if self.most[0] else self._parameters.beginning(self._problem, self._rng, length)
         try:
-            theta = yield from self._trained(tally.who, begin, units)
+            theta, adam = yield from self._trained(tally.who, begin, units, count)
             layer = yield from _all_of(self._asking(ASK_LAYER.kind, tally.who, theta, units, head=False))
         except SomebodyIsAwayError:
             return
@@ -67,6 +72,7 @@ class NetworkServer(Server):
             sums["gram"], sums["moment"] = self._reading.read(sums["gram"], sums["moment"])
         theta[self._inner :] = solve(sums["gram"], sums["moment"], self._parameters.ridge)[1][0]
         self.theta[:] = theta
+        self.adam.load(adam.state())
         self.most[0] = max(self.most[0], count)
         told = {"inner": theta[None, : self._inner], **units, **sums, "count": np.array([count])}
         yield Message(MODEL.kind, tally.who, shown_to(len(tally.who), told))
@@ -80,23 +86,24 @@ class NetworkServer(Server):
         return _units(count, told["rewards"], told["squares"]), told["lengths"] / count
 
     def _trained(
-        self, who: IntArray, theta: FloatArray, units: dict[str, FloatArray]
-    ) -> Generator[Message, Message, FloatArray]:
+        self, who: IntArray, theta: FloatArray, units: dict[str, FloatArray], count: float
+    ) -> Generator[Message, Message, tuple[FloatArray, Adam]]:
+        """A better network, and what there is to remember of the way to it."""
         parameters = self._parameters
+        adam = Adam(parameters.rate, theta.shape) if count < parameters.settled else copy.deepcopy(self.adam)
         if parameters.training == "averaged":
             for _ in range(parameters.rounds):
                 extra = {"steps": np.array([float(parameters.steps)]), "rate": np.array([parameters.rate])}
                 reply = yield from _all_of(self._asking(ASK_TRAINED.kind, who, theta, units | extra))
                 theta = reply.arrays["weighted"].sum(axis=0) / reply.arrays["count"].sum()
-            return theta
-        adam = Adam(parameters.rate)
+            return theta, adam
         told = self._problem.get(Answers)
         for _ in range(parameters.steps if told is None else min(parameters.steps, told.rounds)):
             reply = yield from _all_of(self._asking(ASK_SLOPE.kind, who, theta, units))
             slope = 2 * reply.arrays["gradient"].sum(axis=0) + parameters.decay * theta
             slope /= reply.arrays["count"].sum()
             theta = adam.step(theta, slope)
-        return theta
+        return theta, adam
 
     def _asking(
         self, kind: str, who: IntArray, theta: FloatArray, told: dict[str, FloatArray], *, head: bool = True

@@ -60,10 +60,15 @@ class NeuralLinear:
 
     Then, among those who answer: (1) counts and sums of rewards, squares and ||x||^2 go up. (2) `steps` times, the
     network goes down and every agent's sum of (f - y) grad f over all its data comes up; the server takes a step of
-    Adam, anew in each synchronisation, at `rate`, along (2 sum + `decay` theta) / M. (3) Sums of z z^T and y z at the
-    new W go up, and their pool goes down with W; its ridge estimate is the w from which training goes on the next time.
+    Adam at `rate` along (2 sum + `decay` theta) / M. (3) Sums of z z^T and y z at the new W go up, and their pool goes
+    down with W; its ridge estimate is the w from which training goes on the next time.
     With m = `width` hidden units, p = m (d + 1) + m + 1 and q = m + 1: J (2p + 3) + 2p + 2q^2 + 10 scalars for each
     agent, J being `steps`. The first synchronisation scales W to the contexts' mean squared length.
+
+    From `settled` observations on, Adam goes on in each synchronisation with its running means of the last one. Where
+    it begins anew, its first steps have the size of `rate` in every coordinate, however small the gradients: five
+    agents then had a regret of 1.5 each in turns 1000 to 2000 on `square`, and have 0.36 (seeds 0 to 5). Carried from
+    the first synchronisation on, one agent had 165 ± 53 on `shuttle` instead of 78 (four seeds).
 
     Agents with more data weigh more, by the number of their observations. Who is away is left out, and goes on with
     what it has; where those who are there have less than `quorum` of what was known, they wait. An agent takes part
@@ -93,6 +98,7 @@ class NeuralLinear:
     steps: Annotated[int, Field(ge=1)] = 30
     rounds: Annotated[int, Field(ge=1)] = 5
     rate: _Positive = 0.03
+    settled: Annotated[float, Field(ge=0)] = 1000.0
     decay: _NotNegative = 1.0
     quorum: Annotated[float, Field(ge=0, le=1)] = 0.5
     cut: _Positive | None = None

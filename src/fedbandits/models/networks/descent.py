@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 import numpy as np
 
 from fedbandits.contract.arrays import FloatArray
+from fedbandits.contract.state import Stateful
 
 STRIDE = 3.2
-"""No coordinate moves by more than so many times the rate in a step of Adam: (1 - b1)/sqrt(1 - b2) = 3.17 where the
-gradients before were nothing, and about 1 where they go on as they were."""
+"""No coordinate moves by more than so many times the rate in a step of Adam with a `square` of at most 0.999:
+(1 - b1)/sqrt(1 - b2) = 3.17 where the gradients before were nothing, and about 1 where they go on as they were."""
 
-_MEAN, _SQUARE = 0.9, 0.999
+_MEAN = 0.9
 _LEAST = 1e-8
 
 
@@ -35,24 +36,30 @@ class Descent:
         return theta - self._rate * gradient
 
 
-class Adam:
-    """theta - rate m / (sqrt(v) + 1e-8): m and v are running means of g and g^2, with weights 0.9 and 0.999, corrected
-    for their beginning at 0 (Kingma & Ba, ICLR 2015).
+class Adam(Stateful):
+    """theta - rate m / (sqrt(v) + 1e-8): m and v are running means of g and g^2, with weights 0.9 and `square`,
+    corrected for their beginning at 0 (Kingma & Ba, ICLR 2015).
+
+    `means` (2, *shape) are the two before they are corrected, and `weights` (2,) what they have gathered of 1: all that
+    is remembered between steps.
     """
 
-    def __init__(self, rate: float) -> None:
+    keeps: ClassVar[tuple[str, ...]] = ("means", "weights")
+
+    def __init__(self, rate: float, shape: tuple[int, ...], square: float = 0.999) -> None:
         self._rate = rate
-        self._steps = 0
-        self._mean: FloatArray | float = 0.0
-        self._square: FloatArray | float = 0.0
+        self._kept = np.array([_MEAN, square])
+        self.means = np.zeros((2, *shape))
+        self.weights = np.zeros(2)
 
     def step(self, theta: FloatArray, gradient: FloatArray) -> FloatArray:
         """See `Stepper`."""
-        self._steps += 1
-        self._mean = _MEAN * self._mean + (1 - _MEAN) * gradient
-        self._square = _SQUARE * self._square + (1 - _SQUARE) * gradient**2
-        mean = self._mean / (1 - _MEAN**self._steps)
-        square = self._square / (1 - _SQUARE**self._steps)
+        for part, value, kept in zip(self.means, (gradient, gradient**2), self._kept, strict=True):
+            part *= kept
+            part += (1 - kept) * value
+        self.weights *= self._kept
+        self.weights += 1 - self._kept
+        mean, square = (part / weight for part, weight in zip(self.means, self.weights, strict=True))
         return np.asarray(theta - self._rate * mean / (np.sqrt(square) + _LEAST))
 
 
