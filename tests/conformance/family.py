@@ -28,6 +28,8 @@ class Family:
     """Parameters that switch communication off, where there are any."""
     confident: tuple[Parameters, ...] = ({},)
     """One example of every way to be confident, of all algorithms of the family."""
+    constant: frozenset[str] = frozenset()
+    """Those whose confidence is a number and follows from no theory: what is named is not for them."""
     choices: Callable[[str], Iterable[Trial]] = _no_choices
     """Trials that recompute what an algorithm acts on from the history of a run, by means of its own."""
     harsh: Parameters = field(default_factory=dict)

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from conformance.family import Trial
-from conformance.subjects import HORIZON, about, family_of, home, network_of, problem_of, talkative
+from conformance.subjects import HORIZON, about, confident, home, network_of, problem_of, talkative
 from fedbandits.contract.arrays import FloatArray
 from fedbandits.contract.facts import Noise, Norms
 from fedbandits.contract.messages import Message
@@ -79,7 +79,7 @@ def from_statistics(acting: Acting) -> Callable[[str], Iterator[Trial]]:
     def trials(name: str) -> Iterator[Trial]:
         if not about(name).says:
             return
-        for parameters in family_of(name).confident:
+        for parameters in confident(name):
             for schedule in ("all", "random"):
                 label = "-".join([*map(str, parameters.values()), schedule])
                 yield label, lambda p=parameters, s=schedule: next_choice(name, acting, p, s)

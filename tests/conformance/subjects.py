@@ -69,6 +69,13 @@ def talkative(name: str, **parameters: Any) -> Algorithm:
     return REGISTRY[name](**(dict(family_of(name).talkative.get(name, {})) | parameters))
 
 
+def confident(name: str) -> list[Parameters]:
+    """One example of every way in which the algorithm can be confident."""
+    said = family_of(name)
+    numbers = [given for given in said.confident if not any(isinstance(value, str) for value in given.values())]
+    return numbers if name in said.constant else list(said.confident)
+
+
 @cache
 def small() -> dict[str, Parameters]:
     """By name of an environment: parameters that make it small; one without an entry is made with its defaults."""

@@ -6,7 +6,7 @@ import dataclasses
 
 import pytest
 
-from conformance.subjects import FAMILIES, NAMES, REGISTRY, about, family, talkative
+from conformance.subjects import FAMILIES, NAMES, REGISTRY, about, confident, family, talkative
 from fedbandits.environments import ENVIRONMENTS
 from fedbandits.testing.suite import PROMISES
 
@@ -23,7 +23,7 @@ def test_its_family_has_a_file(name):
 @pytest.mark.parametrize("called", FAMILIES)
 def test_a_file_speaks_of_its_own_family_alone(called):
     said = family(called)
-    settings = (said.talkative, said.silent, said.affordable, said.excused, said.path_dependent)
+    settings = (said.talkative, said.silent, said.constant, said.affordable, said.excused, said.path_dependent)
     for name in {name for setting in settings for name in setting}:
         assert about(name).family == called
     assert said.small.keys() <= ENVIRONMENTS.keys()
@@ -37,5 +37,5 @@ def test_settings_are_those_of_the_algorithm(name):
     for parameters in (said.talkative.get(name, {}), said.silent.get(name, {})):
         assert parameters.keys() <= {item.name for item in dataclasses.fields(REGISTRY[name])}
     if about(name).says:
-        for parameters in said.confident:
+        for parameters in confident(name):
             assert talkative(name, **parameters) is not None

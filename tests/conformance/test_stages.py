@@ -33,7 +33,7 @@ ASKED = {"fedglb-newton", "fedglb-ucb", "fedglb-ucb-1", "fedglb-ucb-2", "one-ucb
 """Those whose agents are asked besides, for sums over all their data; see tests/channel/test_answering."""
 SERVED = {
     "gaussian": SUMS | ASKED,
-    "quantise": {name for name in STAR if name not in ("rclb", "dis-kernel-ucb")},
+    "quantise": {name for name in STAR if name not in ("rclb", "dis-kernel-ucb", "approx-dis-kernel-ucb")},
     "robust": {"central-linucb", "dis-kernel-features", "dislinucb", "fedlinucb-async"},
 }
 """By stage, the algorithms that it can serve."""

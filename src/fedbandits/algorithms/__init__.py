@@ -31,6 +31,7 @@ from fedbandits.algorithms.gp.gp_ucb import GPUCB
 from fedbandits.algorithms.gp.gp_ucb_features import GPUCBFeatures
 from fedbandits.algorithms.gp.ldp_gp_ucb import LDPGPUCB
 from fedbandits.algorithms.gp.private_gp_ucb import PrivateGPUCB
+from fedbandits.algorithms.kernel.approx_dis_kernel_ucb import ApproxDisKernelUCB
 from fedbandits.algorithms.kernel.dis_kernel_features import DisKernelFeatures
 from fedbandits.algorithms.kernel.dis_kernel_ucb import DisKernelUCB
 from fedbandits.algorithms.kernel.graph.dist_ucb_kernel import DistUCBKernel
@@ -96,6 +97,7 @@ ALGORITHMS: Registry[Algorithm] = Registry(
         GPUCB,
         GPUCBFeatures,
         DisKernelUCB,
+        ApproxDisKernelUCB,
         DisKernelFeatures,
         KernelUCB,
         KernelTS,
@@ -147,6 +149,7 @@ __all__ = [
     "RCLLF",
     "RCLSD",
     "UCB1",
+    "ApproxDisKernelUCB",
     "AsyncLinUCB",
     "AsyncLinUCBAM",
     "CentUCB1",

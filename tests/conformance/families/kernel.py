@@ -10,6 +10,7 @@ import numpy as np
 from conformance.families.linear import SIZES
 from conformance.family import Family
 from conformance.recomputing import Downloads, Indices, all_it_knows, from_statistics, noise_of, ridge
+from fedbandits.algorithms.kernel.dictionary_agents import DictionaryAgents
 from fedbandits.algorithms.kernel.graph.agents import GraphKernelAgents
 from fedbandits.algorithms.kernel.graph.dist_ucb_kernel import CentredAgents
 from fedbandits.algorithms.kernel.pool_agents import PoolAgents
@@ -46,6 +47,33 @@ def _on_the_pool(agents: PoolAgents, algorithm: Any, problem: Problem, _: Downlo
             k = kernel.matrix(x, shown)
             variance = kernel.diagonal(shown) - np.einsum("tk,tk->k", k, inverse @ k)
             rows.append(k.T @ weights + width * np.sqrt(variance / lambda_))
+        return np.array(rows)
+
+    return indices
+
+
+def _on_the_dictionary(agents: DictionaryAgents, algorithm: Any, problem: Problem, heard: Downloads) -> Indices:
+    """Regression in terms of the dictionary, on what each agent was told and its own raw data since."""
+    kernel, lambda_, data = agents.models.kernel, algorithm.ridge, agents.data
+    held = []
+    for i in range(problem.agents):
+        told = heard[i].arrays if i in heard else None
+        S = np.zeros((0, problem.dim)) if told is None else told["dictionary"][0]
+        root = np.linalg.cholesky(kernel.matrix(S, S) + 1e-10 * np.eye(len(S)))
+        A, b = lambda_ * np.eye(len(S)), np.zeros(len(S))
+        if told is not None:
+            A, b = A + told["gram"][0], b + told["moment"][0]
+        since = slice(int(agents.inside[i]), int(data.count[i]))
+        z = np.linalg.solve(root, kernel.matrix(S, data.arms[i, :, since].T))
+        inverse = np.linalg.inv(A + z @ z.T)
+        held.append((S, root, inverse, inverse @ (b + z @ data.rewards[i, since])))
+
+    def indices(arms: FloatArray) -> FloatArray:
+        rows = []
+        for (S, root, inverse, theta), shown in zip(held, arms, strict=True):
+            z = np.linalg.solve(root, kernel.matrix(S, shown))
+            unseen = np.maximum(kernel.diagonal(shown) - (z**2).sum(axis=0), 0) / lambda_
+            rows.append(z.T @ theta + algorithm.width * np.sqrt(unseen + np.einsum("sk,sk->k", z, inverse @ z)))
         return np.array(rows)
 
     return indices
@@ -96,12 +124,19 @@ FAMILY = Family(
     small={"cosine": SIZES, "heterogeneous-rbf": SIZES, "heterogeneous-linear": SIZES},
     talkative={"dis-kernel-features": {"threshold": 0.5, "count": 10}, "dis-kernel-ucb": {"threshold": 1.0}},
     silent={
+        "approx-dis-kernel-ucb": {"threshold": math.inf},
         "dis-kernel-features": {"threshold": math.inf, "count": 10},
         "dis-kernel-ucb": {"threshold": math.inf},
     },
     confident=({"width": "theory"}, {"width": 0.3}),
+    constant=frozenset({"approx-dis-kernel-ucb"}),
     choices=from_statistics(
-        {OptimisticAgents: _on_features, PoolAgents: _on_the_pool, GraphKernelAgents: _on_processes}
+        {
+            OptimisticAgents: _on_features,
+            PoolAgents: _on_the_pool,
+            DictionaryAgents: _on_the_dictionary,
+            GraphKernelAgents: _on_processes,
+        }
     ),
     harsh={"ridge": 1e-5},
 )
