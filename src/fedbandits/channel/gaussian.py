@@ -84,6 +84,10 @@ class Gaussian:
     fresh noise each, for which the `share` of the budget (of mu^2) is put aside; then it declines, and the server goes
     on with what it has.
 
+    Networks that everybody trains (`neural-linear` with its `cut`) hand nothing over and answer all the more: there
+    `queries` are slopes, the `share` is theirs, and the rest goes to statistics of the last layer
+    (`channel.training`).
+
     Not protected: how many turns an agent has had, and when; what people can tell from the choices they are shown
     themselves; and the last bits of noise, which is drawn as doubles.
     """
