@@ -124,7 +124,8 @@ class Federation:
         import fedbandits.deploy.flower.machine.runs  # noqa: F401  (they take seconds, and are needed when the SuperLink listens)
 
         self._await_superlink()
-        began = self._launch_server()
+        # Flower takes seconds to start a server, in which nodes come in; one that is there at once would ring for few
+        began = self._launch_server() if self._switchboard.executes else None
         self.register(*(self.key_path(identity).with_suffix(".pub") for identity in everybody))
         self._tell("the nodes' keys are registered")
         nodes = {
@@ -141,7 +142,7 @@ class Federation:
         self.processes.start_together(NODES, {**servers, **nodes, **beside})
         self._await_gate()
         self._await_nodes()
-        self._await_server(began)
+        self._await_server(self._launch_server() if began is None else began)
 
     def stop(self) -> None:
         """Stop everything that was started."""
