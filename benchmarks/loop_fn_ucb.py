@@ -40,7 +40,7 @@ class LoopFNUCB:
         found = self.network(x)
         found.backward()
         flat = self.torch.cat([parameter.grad.flatten() for parameter in self.network.parameters()])
-        return flat.clone(), float(found)
+        return flat.clone(), float(found.detach())
 
     def choose(self, arms: Floats) -> tuple[int, Any]:
         """The arm of the highest mixed index, of `arms` (K, d), and its features."""

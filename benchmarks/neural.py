@@ -26,9 +26,13 @@ from benchmarks.loop_fn_ucb import LoopFNUCB
 from fedbandits.contract.ledger import DIRECTIONS, UNITS
 from fedbandits.contract.streams import seeds_of
 from fedbandits.contract.wire import Wire
+from fedbandits.linalg import kernels
+from fedbandits.models.features.tangent import TangentFeatures
 from fedbandits.models.networks import Architecture, descend, gaussian
 from fedbandits.models.networks.evaluation import BLOCK
+from fedbandits.models.networks.tangent_spread import TangentSpread
 from fedbandits.models.observations import Observations
+from fedbandits.models.ridge import RidgeModels
 
 WIDTH, STEPS = 20, 30
 RUNS = (
@@ -40,6 +44,7 @@ RUNS = (
     ("fn-ucb-less:matrix=diagonal", 2, 500),
     ("neural-ucb", 1, 500),
     ("neural-ucb:matrix=diagonal", 1, 500),
+    ("neural-ucb:tangent=beginning", 1, 200),
 )
 
 
@@ -115,6 +120,34 @@ def training(d: int, width: int, count: int, repeats: int) -> dict[str, Any]:
     return {"d": d, "m": width, "observations": count, "gflops": ours, "dgemm": blas, "share": ours / blas}
 
 
+def spread(d: int, width: int, count: int, repeats: int) -> dict[str, Any]:
+    """Milliseconds for one decision of 7 arms and what it teaches, in the spaces of features and of observations."""
+    network, rng = Architecture(d, (width,), biased=True), np.random.default_rng(0)
+    theta, who = gaussian(network, rng, (1.0, 1.0)), np.zeros(1, dtype=np.int64)
+    features, written = TangentFeatures(network, theta), RidgeModels(1, network.parameters, 1.0)
+    factorised = TangentSpread(1, network, theta, ridge=1.0, divisor=1.0)
+    for x in rng.standard_normal((count, 1, d)):
+        factorised.learn(who, x)
+    arms, snapshot = rng.standard_normal((1, 7, d)), factorised.state()
+
+    def by_features() -> None:
+        kernels.scores_optimistic(
+            written.inverse, written.theta, np.ones(1), who, kernels.as_lanes(features.of(who, arms))
+        )
+        written.learn_chosen(who, features.of(who, arms[:, :1])[:, 0], np.zeros(1))
+
+    def by_observations() -> None:
+        factorised.lengths(who, arms)
+        factorised.learn(who, arms[:, 0])
+
+    by_features()
+    by_observations()
+    factorised.load(snapshot)
+    spent = [1e3 * cpu_seconds(work, 3 * repeats) for work in (by_features, by_observations)]
+    sizes = {"d": d, "m": width, "p": network.parameters, "t": count}
+    return sizes | {"features, ms": spent[0], "observations, ms": spent[1], "times": spent[0] / spent[1]}
+
+
 def letters(name: str, d: int, packed: bool) -> dict[str, Any]:
     """Bytes for each agent and round, up and down."""
     simulation = fb.Simulation(f"{name}", fb.environments.Cosine(clients=2, dim=d, arms=2), 1, wire=Wire(packed=packed))
@@ -148,6 +181,9 @@ def main() -> None:
         report["training"] = [training(10, WIDTH, count, 3 * times) for count in (100, 250, 500, 2000)]
         report["training"] += [training(63, 50, 500, 3 * times)]
         show(console, "Training, Gflop/s", report["training"])
+        report["spread"] = [spread(63, 50, count, times) for count in (100, 500, 2000)]
+        report["spread"] += [spread(10, WIDTH, count, times) for count in (50, 200)]
+        show(console, "Tangents that stay: a decision of 7 arms", report["spread"])
         report["letters"] = [
             letters(name, 63, packed)
             for name in ("fn-ucb", "fn-ucb-less", "fn-ucb-less:matrix=diagonal", "fn-ucb-less|quantise")

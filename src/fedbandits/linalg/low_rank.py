@@ -48,10 +48,7 @@ def add_to_inverse(inverse: Floats, factor: Floats) -> float:
     """Let `inverse` (d, d), V^-1, be that of V + L^T L, in place, for a `factor` L (k, d); returns what log det V grows
     by. A symmetric matrix stays so, to the bit.
     """
-    products = factor @ inverse
-    root = np.linalg.cholesky(np.eye(len(factor)) + products @ factor.T)
-    _subtract_squares(inverse, _forward(root, products))
-    return 2.0 * float(np.log(np.diagonal(root)).sum())
+    return _add(inverse, np.ascontiguousarray(factor))
 
 
 @jit
@@ -103,18 +100,26 @@ def _factor(before: Floats, after: Floats, factor: Floats) -> int:
 
 
 @jit
-def _forward(root: Floats, rows: Floats) -> Floats:
-    """C^-1 times `rows` (k, d), for the lower triangular C (k, k)."""
-    solved = rows.copy()
-    for j in range(len(solved)):
-        own = solved[j]
+def _add(inverse: Floats, factor: Floats) -> float:
+    rows = np.dot(factor, inverse)
+    inner = np.dot(rows, factor.T)
+    grown = 0.0
+    for j in range(len(rows)):  # C row by row, and rows of L V^-1 become those of W as it goes
+        own = rows[j]
+        for k in range(j + 1):
+            total = inner[j, k] + (1.0 if j == k else 0.0)
+            for r in range(k):
+                total -= inner[j, r] * inner[k, r]
+            inner[j, k] = np.sqrt(total) if j == k else total / inner[k, k]
         for k in range(j):
-            other = solved[k]
+            other, weight = rows[k], inner[j, k]
             for c in range(len(own)):
-                own[c] -= root[j, k] * other[c]
+                own[c] -= weight * other[c]
         for c in range(len(own)):
-            own[c] /= root[j, j]
-    return solved
+            own[c] /= inner[j, j]
+        grown += 2.0 * np.log(inner[j, j])
+    _subtract_squares(inverse, rows)
+    return grown
 
 
 @jit

@@ -267,4 +267,6 @@ class PooledModels(SharedRows):
 
 def _groups(rows: IntArray) -> list[IntArray]:
     """Places of equal numbers, for each number."""
+    if rows.min() == rows.max():
+        return [np.arange(len(rows))]
     return [np.flatnonzero(rows == row) for row in np.unique(rows)]

@@ -26,6 +26,9 @@ class SharedRows(Stateful):
     def claim(self, who: IntArray, *, copied: bool) -> int:
         """A row for `who` and nobody else, holding what that of the first of them held if it is to be `copied`."""
         before = int(self.row[who[0]])
+        if len(who) == len(self.row):
+            self.row[:] = before
+            return before
         self.row[who] = -1
         taken = np.unique(self.row[self.row >= 0])
         held = len(getattr(self, self.rows[0]))

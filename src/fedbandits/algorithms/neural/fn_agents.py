@@ -198,8 +198,10 @@ class FNAgents(Population):
     def _handed(self, who: IntArray) -> dict[str, FloatArray]:
         parameters, own = self._parameters, self.own
         handed = self.pool.handed(who)
-        full = isinstance(own, RidgeModels)
-        handed["inverse"] = self._letters.rows(own.inverse, who) if full else 1 / own.diagonals(who)
+        if isinstance(own, RidgeModels):
+            handed["inverse"] = self._letters.rows(own.inverse, who)
+        else:
+            handed["inverse"] = 1 / own.diagonals(who)
         if parameters.by_theory:
             handed["alpha"] = self._certainty(who)
         self.data.give(who)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import cache
 
 import numpy as np
 
@@ -50,7 +51,7 @@ class Architecture:
     @property
     def parameters(self) -> int:
         """p, the length of a flat vector of parameters."""
-        return sum(math.prod(shape) for shape in self.shapes)
+        return _parameters(self)
 
     @property
     def features(self) -> int:
@@ -64,3 +65,8 @@ class Architecture:
             found.append(theta[start : start + height * size].reshape(height, size))
             start += height * size
         return found
+
+
+@cache
+def _parameters(network: Architecture) -> int:
+    return sum(math.prod(shape) for shape in network.shapes)
