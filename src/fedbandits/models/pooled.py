@@ -250,7 +250,8 @@ class PooledModels(SharedRows):
             new = self.settled[some] <= number
             self.growth[some] += np.where(new, gain, 0.0)
             kernels.accumulate(self.gram, self.moment, self.count, rows[~new], x[~new], y[~new])
-            kernels.accumulate(*self.fresh, some[new], x[new], y[new])
+            fresh = self.fresh
+            kernels.accumulate(fresh.gram, fresh.moment, fresh.count, some[new], x[new], y[new])
             self.updates[rows] += 1
         self._clear(who)
         worn = who[self.updates[self.row[who]] >= REFRESH_EVERY]

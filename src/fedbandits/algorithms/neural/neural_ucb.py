@@ -34,10 +34,10 @@ class NeuralUCB(NetworkParameters):
 
     U_i = lambda I + sum g g^T over what agent i chose, each gradient at the parameters of that time, or the diagonal
     of it (`matrix`). With ``tangent="beginning"`` gradients are taken at theta_0 and stay, as in the analysis. They
-    need not be written down then, where a network of one hidden layer has more parameters than there are turns: the
-    same index up to rounding, at a cost that does not grow with p^2 (`models.networks.tangent_spread`). Training and
-    profiles are those of `NetworkParameters`. The released code of Dai et al. has nu under the root: its nu = 0.01 is
-    0.1 here, which is the default.
+    need not be written down then, where a network of one hidden layer has at least twice as many parameters as there
+    are turns: the same index up to rounding, at a cost that does not grow with p^2 (`models.networks.tangent_spread`).
+    Training and profiles are those of `NetworkParameters`. The released code of Dai et al. has nu under the root: its
+    nu = 0.01 is 0.1 here, which is the default.
 
     Guarantee: for networks that are wide enough regret O(d~ sqrt(T)), d~ the effective dimension of the tangent kernel
     (Zhou, Li & Gu); not for widths and steps that anybody uses, nor for a constant nu or a diagonal.
@@ -116,7 +116,9 @@ class TrainedAgents(Population):
         if parameters.tangent == "beginning":
             self._tangent = TangentFeatures(self.network.network, self._beginning, parameters.divisor)
         self.spread: RidgeModels | TangentSpread | FloatArray
-        fewer = parameters.tangent == "beginning" and parameters.layers == 1 and problem.horizon < self.network.size
+        fewer = (
+            parameters.tangent == "beginning" and parameters.layers == 1 and 2 * problem.horizon <= self.network.size
+        )
         if parameters.matrix == "full" and fewer:
             network, ridge = self.network.network, parameters.ridge
             self.spread = TangentSpread(n, network, self._beginning, ridge, parameters.divisor)
