@@ -6,8 +6,15 @@ known,
     mean(x) = z^T A^-1 b,      var(x) = (k(x, x) - ||z||^2) / lambda + z^T A^-1 z,
 
 the first part of the variance being what S cannot see (Li, Wang, Wang & Wang 2022). Without a dictionary the mean is 0
-and the variance k(x, x) / lambda. What is held of A is its Cholesky factor R, and w = R^-1 b; another observation
-rotates both, for M^2 products.
+and the variance k(x, x) / lambda.
+
+What was told, A_0 = R R^T and b_0, is factorised once for all who were told the same, and u(x) = R^-1 z(x), which is
+M^2 products, is computed for all their arms in one go. What an agent has observed since, e points with features
+U = [u_1 .. u_e], corrects that by
+
+    mean(x) = <u, R^-1 b_0> + <v, zeta>,      z^T A^-1 z = ||u||^2 - ||v||^2,      v = C^-1 U^T u,
+
+with C C^T = I + U^T U and zeta = C^-1 (y - U^T R^-1 b_0), to which another observation adds a row.
 """
 
 from __future__ import annotations
@@ -19,14 +26,15 @@ import numpy as np
 
 from fedbandits.contract.arrays import Array, FloatArray, IntArray, State
 from fedbandits.contract.state import Stateful
-from fedbandits.linalg import kernels as linalg
 from fedbandits.linalg.jit import jit
 from fedbandits.models.features.nystrom import NystromFeatures, embed, packed_root
 from fedbandits.models.kernels import Kernel, own
-from fedbandits.models.processes import forward, packed
+from fedbandits.models.processes import forward, longer, packed
 
 _BLOCK = 256
 """Observations that are embedded together."""
+_LANES = 128
+"""Arms that are judged together: features of as many stay in the cache."""
 
 
 class Told:
@@ -39,19 +47,44 @@ class Told:
         self.gram = np.array(gram)
         self.moment = np.array(moment)
         self.root = packed_root(self.gram, ridge)
-        """The rows of R as it was told, one after the other."""
-        self.weights = self.moment[:, None].copy()
-        forward(self.root, len(self.moment), self.weights)
+        """The rows of R, one after the other."""
+        weights = self.moment[:, None].copy()
+        forward(self.root, len(weights), weights)
+        self.weights = np.ascontiguousarray(weights[:, 0])
+        """R^-1 b_0."""
+        self._ridge = ridge
 
     def __len__(self) -> int:
         return len(self.moment)
+
+    def judge(self, points: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
+        """(q, d) -> mean and var, (q,) each, as they were told; of var, what S cannot see (q,); and u (M, q)."""
+        mean, variance, unseen = np.empty((3, len(points)))
+        u = np.empty((len(self), len(points)))
+        features, lanes = self.features, np.ascontiguousarray(points.T)
+        _judge(
+            features.kernel.code,
+            features.rates,
+            features.points,
+            features.factor,
+            self.root,
+            self.weights,
+            self._ridge,
+            lanes,
+            mean,
+            variance,
+            unseen,
+            u,
+        )
+        return mean, variance, unseen, u
 
 
 class DictionaryModels(Stateful):
     """n regressions: agent i acts on what it was told last, which is kept once for all who were told the same, and on
     what it has learned since. Before anybody has told it anything its dictionary is empty.
 
-    `drift` (n,) is the sum of the variances of what it has learned since, each as it was when it was told.
+    `row` (n,) says which of `told` is each agent's. What it has learned since is no part of the state: whoever keeps
+    the observations teaches them anew. `drift` (n,) is the sum of their variances, each as it was told.
     """
 
     keeps: ClassVar[tuple[str, ...]] = ()
@@ -62,13 +95,21 @@ class DictionaryModels(Stateful):
         self.row = np.zeros(n, dtype=np.int64)
         self.told = [Told(kernel, ridge, np.zeros((0, kernel.dim)), np.zeros((0, 0)), np.zeros(0))]
         self.drift = np.zeros(n)
-        self.roots = np.zeros((n, 0))
-        """(n, M (M + 1)/2) the rows of R, and (n, M) w, as far as each has any; they are part of the state, since they
-        follow from what was learned in its order."""
-        self.weights = np.zeros((n, 0))
+        self._forget(np.arange(n))
 
     def __len__(self) -> int:
         return len(self.row)
+
+    def _forget(self, who: IntArray) -> None:
+        """What `who` have learned since they were told."""
+        n = len(self.row)
+        if len(who) == n:
+            self._made = np.zeros(n, dtype=np.int64)
+            self._u = np.zeros((n, 1, max(len(told) for told in self.told)))
+            """(n, E, M) the rows of U^T, (n, E (E+1)/2) those of C, and (n, E) zeta."""
+            self._corners, self._zeta = np.zeros((n, packed(1))), np.zeros((n, 1))
+        self._made[who] = 0
+        self.drift[who] = 0.0
 
     @property
     def sizes(self) -> IntArray:
@@ -78,68 +119,32 @@ class DictionaryModels(Stateful):
     def judge(self, who: IntArray, arms: FloatArray) -> tuple[FloatArray, FloatArray]:
         """(w,), (w, K, d) -> mean and var, (w, K) each."""
         mean, variance = np.empty((2, *arms.shape[:2]))
-        lanes = linalg.as_lanes(arms)
-        for told, rows in self._groups(who):
-            features = told.features
-            _judge(
-                features.kernel.code,
-                features.rates,
-                features.points,
-                features.factor,
-                self.roots,
-                self.weights,
-                self.ridge,
-                who[rows],
-                rows,
-                lanes,
-                mean,
-                variance,
-            )
+        each = max(1, _LANES // arms.shape[1])
+        for told, places in self._groups(who):
+            for some in np.split(places, range(each, len(places), each)):
+                found = told.judge(arms[some].reshape(-1, arms.shape[2]))
+                _correct(self._u, self._corners, self._zeta, self._made, who[some], some, *found, mean, variance)
         return mean, variance
 
     def learn(self, who: IntArray, points: FloatArray, rewards: FloatArray) -> None:
         """One observation for each of `who`: `points` (w, d) and `rewards` (w,)."""
-        lanes = np.ascontiguousarray(points[:, :, None])
-        for told, rows in self._groups(who):
-            features = told.features
-            _learn(
-                features.kernel.code,
-                features.rates,
-                features.points,
-                features.factor,
-                told.root,
-                self.roots,
-                self.weights,
-                self.drift,
-                self.ridge,
-                who[rows],
-                rows,
-                lanes,
-                np.ascontiguousarray(rewards),
-            )
+        if len(who) == 0:
+            return
+        if self._made[who].max() >= self._zeta.shape[1]:
+            room = 2 * self._zeta.shape[1]
+            self._u, self._zeta = longer(self._u, room), longer(self._zeta, room)
+            self._corners = longer(self._corners, packed(room))
+        for told, places in self._groups(who):
+            for some in np.split(places, range(_LANES, len(places), _LANES)):
+                mean, variance, _, u = told.judge(points[some])
+                rest = rewards[some] - mean
+                self.drift[who[some]] += variance
+                _append(self._u, self._corners, self._zeta, self._made, who[some], u, rest)
 
     def doubts(self, agent: int, points: FloatArray) -> FloatArray:
-        """(m, d) -> (m,) var of points as it was when `agent` was told, whatever it has learned since."""
+        """(m, d) -> (m,) var of points as it was told to `agent`, whatever it has learned since."""
         told = self.told[self.row[agent]]
-        mean, variance = np.empty((2, 1, len(points)))
-        if len(points):
-            lanes = np.ascontiguousarray(points.T)[None]
-            features, nobody = told.features, np.zeros(1, dtype=np.int64)
-            _judge(
-                features.kernel.code,
-                features.rates,
-                features.points,
-                features.factor,
-                told.root[None],
-                told.weights.T.copy(),
-                self.ridge,
-                nobody,
-                nobody,
-                lanes,
-                mean,
-                variance,
-            )
-        return np.asarray(variance[0])
+        return np.concatenate([told.judge(some)[1] for some in np.split(points, range(_BLOCK, len(points), _BLOCK))])
 
     def tell(self, who: IntArray, dictionary: FloatArray, gram: FloatArray, moment: FloatArray) -> None:
         """Let `who` know `dictionary` (w, M, d), `gram` (w, M, M) and `moment` (w, M), in place of all they knew; a
@@ -150,27 +155,13 @@ class DictionaryModels(Stateful):
         once = all(array.strides[0] == 0 for array in (dictionary, gram, moment))
         shown = [0] if once else range(len(who))
         told = [Told(self.kernel, self.ridge, dictionary[row], gram[row], moment[row]) for row in shown]
-        size = dictionary.shape[1]
-        self._make_room(size)
         for place, one in enumerate(told):
-            some = who if once else who[place : place + 1]
-            self.row[some] = len(self.told)
+            self.row[who if once else who[place : place + 1]] = len(self.told)
             self.told.append(one)
-            self.roots[some] = 0.0
-            self.roots[some, : packed(size)] = one.root
-            self.weights[some] = 0.0
-            self.weights[some, :size] = one.weights[:, 0]
-        self.drift[who] = 0.0
         self._tidy()
-
-    def _make_room(self, size: int) -> None:
-        if size > self.weights.shape[1]:
-            wider = np.zeros((len(self), packed(size)))
-            wider[:, : self.roots.shape[1]] = self.roots
-            self.roots = wider
-            wider = np.zeros((len(self), size))
-            wider[:, : self.weights.shape[1]] = self.weights
-            self.weights = wider
+        if (more := dictionary.shape[1] - self._u.shape[2]) > 0:
+            self._u = np.concatenate([self._u, np.zeros((*self._u.shape[:2], more))], axis=2)
+        self._forget(who)
 
     def _groups(self, who: IntArray) -> list[tuple[Told, IntArray]]:
         """For all who were told the same: what, and their places in `who`."""
@@ -189,42 +180,24 @@ class DictionaryModels(Stateful):
     # snapshots
 
     def _arrays(self, prefix: str = "") -> State:
-        return self._packed(prefix, self.told, self.row, slice(None), int(self.sizes.max(initial=0)))
+        return _packed(prefix, self.told, self.row)
 
     def _share(self, agent: int, prefix: str) -> State:
-        """What the agent knows: others may know more, and have more room."""
-        told = self.told[self.row[agent]]
-        return self._packed(prefix, [told], np.zeros(1, dtype=np.int64), slice(agent, agent + 1), len(told))
-
-    def _packed(self, prefix: str, told: list[Told], row: IntArray, who: slice, size: int) -> State:
-        lower = [one.gram[np.tril_indices(len(one))] for one in told]
-        found: State = {
-            "row": row,
-            "sizes": np.array([len(one) for one in told], dtype=np.int64),
-            "dictionary": np.concatenate([one.features.points for one in told]),
-            "gram": np.concatenate(lower),
-            "moment": np.concatenate([one.moment for one in told]),
-            "roots": self.roots[who, : packed(size)],
-            "weights": self.weights[who, :size],
-            "drift": self.drift[who],
-        }
-        return {prefix + name: array for name, array in found.items()}
+        return _packed(prefix, [self.told[self.row[agent]]], np.zeros(1, dtype=np.int64))
 
     def _growing(self, prefix: str = "") -> set[str]:
-        return {prefix + name for name in ("sizes", "dictionary", "gram", "moment", "roots", "weights")}
+        return {prefix + name for name in ("sizes", "dictionary", "gram", "moment")}
 
     def _check_grown(self, state: Mapping[str, Array], prefix: str) -> None:
         """Raise unless all that was told is there, and somebody knows it."""
         row, sizes = state[f"{prefix}row"], state[f"{prefix}sizes"]
         if not np.array_equal(np.unique(row), np.arange(len(sizes))) or sizes.min(initial=0) < 0:
             raise ValueError(f"the snapshot's {prefix}sizes does not tell how much each agent was told")
-        total, most, n = int(sizes.sum()), int(sizes.max(initial=0)), len(self)
+        total = int(sizes.sum())
         needed = {
             "dictionary": (total, self.kernel.dim),
             "gram": (int((sizes * (sizes + 1) // 2).sum()),),
             "moment": (total,),
-            "roots": (n, packed(most)),
-            "weights": (n, most),
         }
         for name, shape in needed.items():
             if state[prefix + name].shape != shape:
@@ -242,8 +215,19 @@ class DictionaryModels(Stateful):
             held = slice(end - size, end)
             dictionary, moment = state[f"{prefix}dictionary"][held], state[f"{prefix}moment"][held]
             self.told.append(Told(self.kernel, self.ridge, np.array(dictionary), gram, moment))
-        self.row, self.drift = np.array(state[f"{prefix}row"]), np.array(state[f"{prefix}drift"])
-        self.roots, self.weights = np.array(state[f"{prefix}roots"]), np.array(state[f"{prefix}weights"])
+        self.row = np.array(state[f"{prefix}row"])
+        self._forget(np.arange(len(self)))
+
+
+def _packed(prefix: str, told: list[Told], row: IntArray) -> State:
+    found: State = {
+        "row": row,
+        "sizes": np.array([len(one) for one in told], dtype=np.int64),
+        "dictionary": np.concatenate([one.features.points for one in told]),
+        "gram": np.concatenate([one.gram[np.tril_indices(len(one))] for one in told]),
+        "moment": np.concatenate([one.moment for one in told]),
+    }
+    return {prefix + name: array for name, array in found.items()}
 
 
 def embedded_sums(features: NystromFeatures, points: FloatArray, rewards: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -261,84 +245,115 @@ def _judge(
     rates: FloatArray,
     points: FloatArray,
     factor: FloatArray,
-    roots: FloatArray,
+    root: FloatArray,
     weights: FloatArray,
     ridge: float,
-    who: IntArray,
-    rows: IntArray,
     lanes: FloatArray,
     mean: FloatArray,
     variance: FloatArray,
+    unseen: FloatArray,
+    u: FloatArray,
 ) -> None:
-    size, width = len(points), lanes.shape[2]
-    z = np.empty((size, width))
-    for a in range(len(who)):
-        agent, row = who[a], rows[a]
-        embed(code, rates, points, factor, lanes[row], z)
-        own(code, lanes[row], variance[row])
-        for s in range(size):
-            for k in range(width):
-                variance[row, k] -= z[s, k] * z[s, k]
+    size, width = u.shape
+    embed(code, rates, points, factor, lanes, u)
+    own(code, lanes, unseen)
+    for s in range(size):
         for k in range(width):
-            mean[row, k] = 0.0
-            variance[row, k] = max(variance[row, k], 0.0) / ridge
-        forward(roots[agent], size, z)
-        for s in range(size):
-            w = weights[agent, s]
-            for k in range(width):
-                mean[row, k] += w * z[s, k]
-                variance[row, k] += z[s, k] * z[s, k]
+            unseen[k] -= u[s, k] * u[s, k]
+    for k in range(width):
+        unseen[k] = max(unseen[k], 0.0) / ridge
+        variance[k] = unseen[k]
+        mean[k] = 0.0
+    forward(root, size, u)
+    for s in range(size):
+        for k in range(width):
+            mean[k] += weights[s] * u[s, k]
+            variance[k] += u[s, k] * u[s, k]
 
 
 @jit
-def _learn(
-    code: int,
-    rates: FloatArray,
-    points: FloatArray,
-    factor: FloatArray,
-    root: FloatArray,
-    roots: FloatArray,
-    weights: FloatArray,
-    drift: FloatArray,
-    ridge: float,
+def _correct(
+    seen: FloatArray,
+    corners: FloatArray,
+    zeta: FloatArray,
+    made: IntArray,
     who: IntArray,
     rows: IntArray,
-    lanes: FloatArray,
-    rewards: FloatArray,
+    told_mean: FloatArray,
+    told_variance: FloatArray,
+    unseen: FloatArray,
+    u: FloatArray,
+    mean: FloatArray,
+    variance: FloatArray,
 ) -> None:
-    size = len(points)
-    z, then, itself = np.empty((size, 1)), np.empty((size, 1)), np.empty(1)
-    cosine, sine = np.empty(size), np.empty(size)
+    """What was told of the arms of `who`, their lanes one after the other, by what each has learned since."""
+    size, width = len(u), mean.shape[1]
+    most = 0
     for a in range(len(who)):
-        agent, row = who[a], rows[a]
-        embed(code, rates, points, factor, lanes[row], z)
-        own(code, lanes[row], itself)
-        for s in range(size):
-            itself[0] -= z[s, 0] * z[s, 0]
-            then[s, 0] = z[s, 0]
-        forward(root, size, then)
-        doubt = max(itself[0], 0.0) / ridge
-        for s in range(size):
-            doubt += then[s, 0] * then[s, 0]
-        drift[agent] += doubt
-        # R R^T + z z^T, a row at a time: each is rotated with z by all columns before its own
+        most = max(most, made[who[a]])
+    v = np.empty((most, width))
+    for a in range(len(who)):
+        agent, row, first = who[a], rows[a], a * width
+        for k in range(width):
+            mean[row, k] = told_mean[first + k]
+            variance[row, k] = told_variance[first + k]
         start = 0
-        for i in range(size):
-            x = z[i, 0]
-            for k in range(i):
-                rotated = (roots[agent, start + k] + sine[k] * x) / cosine[k]
-                x = cosine[k] * x - sine[k] * rotated
-                roots[agent, start + k] = rotated
-            held = roots[agent, start + i]
-            grown = np.sqrt(held * held + x * x)
-            cosine[i], sine[i] = grown / held, x / held
-            roots[agent, start + i] = grown
-            start += i + 1
-        y = rewards[row]
-        for k in range(size):
-            rotated = (weights[agent, k] + sine[k] * y) / cosine[k]
-            y = cosine[k] * y - sine[k] * rotated
-            weights[agent, k] = rotated
+        for o in range(made[agent]):
+            for k in range(width):
+                v[o, k] = 0.0
+            for s in range(size):
+                c = seen[agent, o, s]
+                for k in range(width):
+                    v[o, k] += c * u[s, first + k]
+            for q in range(o):
+                c = corners[agent, start + q]
+                for k in range(width):
+                    v[o, k] -= c * v[q, k]
+            for k in range(width):
+                v[o, k] /= corners[agent, start + o]
+                mean[row, k] += zeta[agent, o] * v[o, k]
+                variance[row, k] -= v[o, k] * v[o, k]
+            start += o + 1
+        for k in range(width):
+            variance[row, k] = max(variance[row, k], unseen[first + k])
+
+
+@jit
+def _append(
+    seen: FloatArray,
+    corners: FloatArray,
+    zeta: FloatArray,
+    made: IntArray,
+    who: IntArray,
+    u: FloatArray,
+    rest: FloatArray,
+) -> None:
+    """A row of U^T and of C for each of `who`, the features of whose observations are the columns of `u`."""
+    size = len(u)
+    for a in range(len(who)):
+        agent = who[a]
+        e = made[agent]
+        left, y = 1.0, rest[a]
+        for s in range(size):
+            seen[agent, e, s] = u[s, a]
+            left += u[s, a] * u[s, a]
+        last = e * (e + 1) // 2
+        start = 0
+        for o in range(e):
+            total = 0.0
+            for s in range(size):
+                total += seen[agent, o, s] * seen[agent, e, s]
+            for q in range(o):
+                total -= corners[agent, start + q] * corners[agent, last + q]
+            c = total / corners[agent, start + o]
+            corners[agent, last + o] = c
+            left -= c * c
+            y -= c * zeta[agent, o]
+            start += o + 1
+        root = np.sqrt(max(left, 1.0))  # which it is but for rounding
+        corners[agent, last + e] = root
+        zeta[agent, e] = y / root
+        made[agent] = e + 1
 
 
 @jit

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import ClassVar
 
 import numpy as np
 
 from fedbandits.algorithms.kernel.messages import DRAW, DRAWN, EMBED, EMBEDDED, FITTED
 from fedbandits.contract.arrays import (
+    Array,
     BoolArray,
     FloatArray,
     IntArray,
@@ -100,9 +102,21 @@ class DictionaryAgents(Population):
             return super().answer(request)
         self.models.tell(who, arrays["dictionary"], arrays["gram"], arrays["moment"])
         self.inside[who] = self.data.given[who]
-        for late, x, rewards in self.data.since(who):
-            self.models.learn(late, x, rewards)
+        self._learn_again(who)
         return None
+
+    def _learn_again(self, who: IntArray) -> None:
+        """What was observed since they were told."""
+        data = self.data
+        more = data.count[who] - self.inside[who]
+        for number in range(more.max(initial=0)):
+            late = who[more > number]
+            place = self.inside[late] + number
+            self.models.learn(late, data.arms[late, :, place], data.rewards[late, place])
+
+    def _take(self, state: Mapping[str, Array], prefix: str) -> None:
+        super()._take(state, prefix)
+        self._learn_again(np.arange(self._n))
 
     def _draw(self, who: IntArray) -> Message:
         self.data.give(who)
