@@ -50,16 +50,8 @@ class SharedRows(Stateful):
 
     def _share(self, agent: int, prefix: str) -> State:
         own = self.row[agent]
-        found = {prefix + name: getattr(self, name)[own : own + 1] for name in self.rows}
-        found[f"{prefix}row"] = np.zeros(1, dtype=np.int64)
-        others = [name for name in self.keeps if name not in self.rows and name != "row"]
-        for name in others:
-            part = getattr(self, name)
-            if isinstance(part, Stateful):
-                found |= part._share(agent, f"{prefix}{name}.")
-            else:
-                found[prefix + name] = part[agent : agent + 1]
-        return found
+        rows = {prefix + name: getattr(self, name)[own : own + 1] for name in self.rows}
+        return super()._share(agent, prefix) | rows | {f"{prefix}row": np.zeros(1, dtype=np.int64)}
 
     def _check_grown(self, state: Mapping[str, Array], prefix: str) -> None:
         """Only the number of rows may differ, between one and one for each agent."""

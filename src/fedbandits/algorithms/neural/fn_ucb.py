@@ -24,12 +24,27 @@ from fedbandits.models.paced import Paced, by_schedule
 
 Mixing = Annotated[float, Field(ge=0, le=1)] | Literal["linear", "theory", "theory-first"]
 _NotNegative = Annotated[float, Field(ge=0, allow_inf_nan=False)]
-_SOURCE = "Dai, Shu, Verma, Fan, Low & Jaillet, Federated Neural Bandits, ICLR 2023"
 
 
 def _by_parameters(one: FNUCB, about: About) -> About:
     said = says(diagonal=one.matrix == "diagonal", less=one.less, passed_on=one.passed_on, biased=not one.printed)
     return by_schedule(one, about if said == about.says else dataclasses.replace(about, says=said))
+
+
+def _about(name: str, *, less: bool) -> About:
+    return depending(
+        About(
+            name=name,
+            family="neural",
+            topology="star",
+            talks="everybody, when one agent's turns times its log-determinant growth exceed D",
+            says=says(diagonal=False, less=less, passed_on=False, biased=True),
+            guarantee="none for widths and constants in use",
+            source="Dai, Shu, Verma, Fan, Low & Jaillet, Federated Neural Bandits, ICLR 2023",
+            environment="cosine",
+        ),
+        _by_parameters,
+    )
 
 
 @parameters
@@ -80,19 +95,7 @@ class FNUCB(Paced, NetworkParameters):
     less: ClassVar[bool] = False
     """Whether one mean inverse is told in place of everybody's."""
 
-    about: ClassVar[About] = depending(
-        About(
-            name="fn-ucb",
-            family="neural",
-            topology="star",
-            talks="everybody, when one agent's turns times its log-determinant growth exceed D",
-            says=says(diagonal=False, less=False, passed_on=False, biased=True),
-            guarantee="none for widths and constants in use",
-            source=_SOURCE,
-            environment="cosine",
-        ),
-        _by_parameters,
-    )
+    about: ClassVar[About] = _about("fn-ucb", less=False)
 
     @model_validator(mode="after")
     def _one_network_is_nobodys(self) -> FNUCB:
@@ -179,16 +182,4 @@ class FNUCBLess(FNUCB):
 
     less: ClassVar[bool] = True
 
-    about: ClassVar[About] = depending(
-        About(
-            name="fn-ucb-less",
-            family="neural",
-            topology="star",
-            talks="everybody, when one agent's turns times its log-determinant growth exceed D",
-            says=says(diagonal=False, less=True, passed_on=False, biased=True),
-            guarantee="none for widths and constants in use",
-            source=_SOURCE,
-            environment="cosine",
-        ),
-        _by_parameters,
-    )
+    about: ClassVar[About] = _about("fn-ucb-less", less=True)
