@@ -201,7 +201,7 @@ class AgentFunctions:
 
     def __call__(self, who: IntArray, points: FloatArray) -> FloatArray:
         """(k,) agents, (k, d) -> (k,)."""
-        return np.einsum("km,km->k", self.kernel.matrix(points, self.centres), self.weights[who])
+        return np.asarray(np.einsum("km,km->k", self.kernel.matrix(points, self.centres), self.weights[who]))
 
 
 class ShiftedArms:

@@ -102,7 +102,7 @@ class JointFeatures:
                 return points
             mixed = np.ones((len(points), 1))
         if self._sums:
-            return np.concatenate([points, mixed], axis=1) / np.sqrt(2.0)
+            return np.asarray(np.concatenate([points, mixed], axis=1) / np.sqrt(2.0))
         if self._linear:
             return (points[:, :, None] * mixed[:, None, :]).reshape(len(points), -1)
         return points * mixed

@@ -20,7 +20,7 @@ class NaiveKernelUCB(FedUCBEager):
     Guarantee: none where agents differ; nor is one stated where they do not.
     """
 
-    likeness: Literal["same"] = "same"  # type: ignore[assignment]
+    likeness: Literal["same"] = "same"
 
     about: ClassVar[About] = About(
         name="naive-kernel-ucb",
