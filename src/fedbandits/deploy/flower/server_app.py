@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import logging
 import os
+import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -40,6 +41,8 @@ log = logging.getLogger(__name__)
 _GRANT_SECONDS = 0.02
 _PULL_SECONDS = 0.05
 _PULSE_SECONDS = 5.0
+_LOOK_SECONDS, _GRACE_SECONDS = 1.0, 10.0
+"""How often to look whether whoever started the server is there, and what it may take to end in good order."""
 app = ServerApp()
 
 
@@ -48,6 +51,7 @@ def main(grid: Grid, context: Context) -> None:
     """Serve until the run is stopped."""
     directory = Path(str(context.run_config["directory"]))
     log_to(directory / LOG)
+    end_with_starter()
     hasten_objects(_PULL_SECONDS)
     try:
         with alone(directory), translated(directory / BOOK), Book(directory / BOOK) as book:
@@ -80,6 +84,21 @@ def _serve(grid: Grid, context: Context, directory: Path, book: Book) -> None:
     coordinator = Coordinator(settings, post, book, patience, stopping=pulse, trust=trust)
     book.note(run=str(context.run_id))
     serve(coordinator, book, float(config["interval"]), Endurance(directory / BOOK), pulse)
+
+
+def end_with_starter() -> None:
+    """End when the process that started this one has: Flower then does so, too, but may wait for ever to hand its last
+    words to a SuperLink that is gone. Nothing is lost: the book is complete at any moment.
+    """
+    starter = os.getppid()
+
+    def watch() -> None:
+        while os.getppid() == starter:
+            time.sleep(_LOOK_SECONDS)
+        time.sleep(_GRACE_SECONDS)
+        os._exit(1)
+
+    threading.Thread(target=watch, daemon=True).start()
 
 
 class Pulse:

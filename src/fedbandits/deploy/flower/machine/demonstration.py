@@ -92,8 +92,8 @@ class Demonstration:
             # one process compiles what all would compile at once on a new machine, before the traffic was over
             simulate(algorithm, environment, self.steps, self.seed)
             isolated = simulate(replace(algorithm, threshold=math.inf), environment, self.steps, self.seed)
-        # before any file is open
-        self.switchboard.processes.load(NODES, [EXECUTOR, *NODE_LOADS, _TRAFFIC], here=alone)
+        needed = [*NODE_LOADS, _TRAFFIC, *([] if self.switchboard.executes else [EXECUTOR])]
+        self.switchboard.processes.load(NODES, needed, here=alone)  # before any file is open
         directory = self.switchboard.layout.directory
         federation = Federation(directory, settings, interval=0.5, tell=self.say, switchboard=self.switchboard)
         try:
