@@ -28,6 +28,8 @@ TALKATIVE: dict[str, dict[str, Any]] = {
     "fedlinucb-private": {"epsilon": None},  # noise of a deployed agent is nobody's to repeat; see test_private_*
     "fed-gp-ucb": {"error": 0.5, "epsilon": None},
     "ldp-gp-ucb": {"error": 0.5, "epsilon": None},
+    "dis-kernel-ucb": {"threshold": 1.0},
+    "dis-kernel-features": {"threshold": 0.5, "count": 10},
     "neural-linear": {"width": 4, "steps": 3},
     "fn-ucb": {"width": 4, "steps": 3},
     "fn-ucb-less": {"width": 4, "steps": 3},
