@@ -156,7 +156,7 @@ class Frames(Stateful):
 
     def _doubt(self, who: IntArray) -> FloatArray:
         """(w, p, p) the covariance of theta* - theta_0: S^2/p for each direction, as long as nothing is known."""
-        return self._variance * np.linalg.inv(self._known(who))
+        return np.asarray(self._variance * np.linalg.solve(self._known(who), np.eye(self._dim)), dtype=np.float64)
 
     def _known(self, who: IntArray) -> FloatArray:
         least = self._variance * self._dim / max(self._parameter, 1e-6) ** 2
