@@ -2,6 +2,7 @@
 
 from fedbandits.contract.facts import (
     RKHS,
+    AgentFeatures,
     Contamination,
     Fact,
     Link,
@@ -16,6 +17,7 @@ from fedbandits.contract.facts import (
 
 __all__ = [
     "RKHS",
+    "AgentFeatures",
     "Contamination",
     "Fact",
     "Link",
