@@ -51,10 +51,10 @@ def main(grid: Grid, context: Context) -> None:
     """Serve until the run is stopped."""
     directory = Path(str(context.run_config["directory"]))
     log_to(directory / LOG)
-    end_with_starter()
     hasten_objects(_PULL_SECONDS)
     try:
         with alone(directory), translated(directory / BOOK), Book(directory / BOOK) as book:
+            end_with_starter()
             _serve(grid, context, directory, book)
     except RunNotRunningException:
         log.info("the run was stopped")
