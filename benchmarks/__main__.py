@@ -3,5 +3,5 @@
 import subprocess
 import sys
 
-for module in ("benchmarks.kernels", "benchmarks.simulations", "benchmarks.networks", "benchmarks.agent"):
-    subprocess.run([sys.executable, "-m", module, *sys.argv[1:]], check=True)
+for module in ("kernels", "kernel_processes", "simulations", "networks", "agent"):
+    subprocess.run([sys.executable, "-m", f"benchmarks.{module}", *sys.argv[1:]], check=True)
