@@ -77,7 +77,9 @@ class Gaussian:
     ``clip="learned"``: observations are cut down to what earlier releases show them to be, in place of the norms that
     are declared, and noise shrinks with them (`models.frames`). It needs fresh noise for each upload (`mechanism`), and
     pays where arms have a mean, rewards vary little, or a few directions outweigh the others. Privacy is the same.
-    Confidence sets are those of the declared norms: they were never found too small, and nothing is proved of them.
+    It is for agents that act in step: whoever comes at random takes what it is told for more than it is, and declared
+    norms are better. Confidence sets are those of the declared norms, of which nothing is proved then; in step they
+    were not found too small, at random they were.
 
     Algorithms that ask, for gradients of everybody's loss as `fedglb-ucb` does, are served as well
     (`channel.answering`): an agent answers `queries` questions in all, two for each upload unless said otherwise, with
