@@ -12,6 +12,7 @@ from fedbandits.contract.population import Choices, Population
 from fedbandits.contract.streams import Streams
 from fedbandits.models.kernels import Kernel
 from fedbandits.models.optimistic import WidthRule
+from fedbandits.models.width import Width, widths
 from fedbandits.models.winning import winning_normally
 
 
@@ -38,6 +39,17 @@ class Posteriors(Protocol):
     @abstractmethod
     def learn(self, who: IntArray, points: FloatArray, rewards: FloatArray) -> None:
         """One observation for each of `who`: `points` (w, d) and `rewards` (w,). Raises before anything has changed."""
+
+
+def exact_widths(rule: Width, *, noise: float, bound: float, ridge: float, delta: float) -> WidthRule:
+    """How far f of norm at most `bound` may be off, in units of sigma / sqrt(lambda); see `models.width`."""
+
+    def width(logdet: FloatArray, count: FloatArray) -> FloatArray:
+        # what processes tell is log det(I + K/lambda), from which nothing is to be taken
+        known = {"noise": noise, "bound": bound, "ridge": ridge, "delta": delta}
+        return widths(rule, **known, dim=0, logdet=logdet, count=count)
+
+    return width
 
 
 class ProcessAgents(Population):

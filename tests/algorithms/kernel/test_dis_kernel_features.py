@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from companies import side_by_side
 
 import fedbandits as fb
 from fedbandits.algorithms import IGPUCB, DisKernelFeatures, DisKernelUCB
 from fedbandits.contract.errors import ConfigError
-from fedbandits.contract.ledger import Ledger
 from fedbandits.contract.streams import Streams
-from fedbandits.contract.wire import Wire
 from fedbandits.environments import Cosine, RKHSMixture
 from fedbandits.facts import Noise
 from fedbandits.models.features import RandomFourierFeatures
 from fedbandits.models.kernels import Matern, SquaredExponential
-from fedbandits.transport.carriers import InProcess, hold
 
 ONE = np.zeros(1, dtype=np.int64)
 
@@ -49,30 +47,11 @@ def test_random_features_are_off_by_what_is_stated(kernel):
     ids=["told", "by-norm"],
 )
 def test_quadrature_chooses_as_the_exact_process_does(setting, env):
-    """Both make the choices of the exact one, and call and synchronise by themselves."""
-    T, given = 40, {"width": 0.4, "threshold": 2.0, "ridge": 0.5}
+    given = {"width": 0.4, "threshold": 2.0, "ridge": 0.5}
     exact = {name: value for name, value in setting.items() if name in ("kernel", "lengthscale")}
-    world = env.world(T, np.random.SeedSequence(2))
-    sides = []
-    for one in (DisKernelUCB(**given, **exact), DisKernelFeatures(**given, **setting)):
-        agents = one.agents(world.problem, 4, Streams(np.random.SeedSequence(0), 4))
-        server = one.server(world.problem, 4, Streams(np.random.SeedSequence(0), 1))
-        sides.append((agents, server, InProcess(agents, Ledger(), Wire())))
-    syncs = 0
-    for step in range(T):
-        turn = world.turn(step)
-        scores = [agents.scores(turn.who, turn.arms) for agents, *_ in sides]
+    pair = [DisKernelUCB(**given, **exact), DisKernelFeatures(**given, **setting)]
+    for _, scores in side_by_side(pair, env, 40, seed=2):
         np.testing.assert_allclose(*scores, atol=1e-5)
-        picks = scores[0].argmax(axis=1)
-        rewards = world.pay(step, picks).rewards
-        for agents, *_ in sides:
-            agents.learn(turn.who, turn.arms, picks, rewards)
-        called = [np.flatnonzero(agents.calling()) for agents, *_ in sides]
-        np.testing.assert_array_equal(*called)
-        for _, server, carrier in sides:
-            hold(server, called[0], carrier)
-        syncs += len(called[0]) > 0
-    assert 3 <= syncs < T
 
 
 def test_more_random_features_come_nearer_to_the_exact_process():

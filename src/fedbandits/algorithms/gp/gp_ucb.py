@@ -7,16 +7,14 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import Field
 
 from fedbandits.algorithms.gp.parameters import Lengthscale, smoothness
-from fedbandits.contract.arrays import FloatArray
 from fedbandits.contract.catalogue import About
 from fedbandits.contract.facts import Noise
 from fedbandits.contract.parameters import parameters
 from fedbandits.contract.problem import Problem
 from fedbandits.contract.streams import Streams
 from fedbandits.models.kernels import kernel_of
-from fedbandits.models.process_agents import ProcessAgents
+from fedbandits.models.process_agents import ProcessAgents, exact_widths
 from fedbandits.models.processes import Processes, check_capacity
-from fedbandits.models.width import widths
 
 
 @parameters
@@ -60,19 +58,7 @@ class GPUCB:
         known = smoothness(problem, self.lengthscale, self.about)
         models = Processes(n, kernel_of(known, problem.dim), self.ridge, self.capacity)
         noise = problem.get(Noise, Noise()).sigma
-
-        def rule(logdet: FloatArray, count: FloatArray) -> FloatArray:
-            return widths(
-                self.width,
-                noise=noise,
-                bound=known.bound,
-                ridge=self.ridge,
-                delta=self.delta,
-                dim=0,  # what is given is log det(I + K/lambda) already
-                logdet=logdet,
-                count=count,
-            )
-
+        rule = exact_widths(self.width, noise=noise, bound=known.bound, ridge=self.ridge, delta=self.delta)
         return ProcessAgents(models, rule)
 
     def server(self, problem: Problem, n: int, rng: Streams) -> None:

@@ -9,7 +9,6 @@ from pydantic import Field
 from fedbandits.algorithms.kernel.messages import OBSERVED, POOLED
 from fedbandits.algorithms.kernel.parameters import KernelParameters, Positive, norm_of
 from fedbandits.algorithms.kernel.pool_agents import PoolAgents, PoolServer
-from fedbandits.contract.arrays import FloatArray
 from fedbandits.contract.catalogue import About
 from fedbandits.contract.depending import depending
 from fedbandits.contract.errors import ConfigError
@@ -19,9 +18,9 @@ from fedbandits.contract.problem import Problem
 from fedbandits.contract.streams import Streams
 from fedbandits.models.paced import Paced, by_schedule
 from fedbandits.models.pool_processes import INSTEAD, PoolProcesses
+from fedbandits.models.process_agents import exact_widths
 from fedbandits.models.sharing import COLLECT
 from fedbandits.models.triggers import Trigger, both
-from fedbandits.models.width import widths
 
 
 @parameters
@@ -78,19 +77,7 @@ class DisKernelUCB(Paced, KernelParameters):
             )
         models = PoolProcesses(n, self.kernel_for(problem), self.ridge, self.capacity)
         noise, bound = problem.get(Noise, Noise()).sigma, norm_of(problem, self.bound)
-
-        def rule(logdet: FloatArray, count: FloatArray) -> FloatArray:
-            return widths(
-                self.width,
-                noise=noise,
-                bound=bound,
-                ridge=self.ridge,
-                delta=self.delta,
-                dim=0,  # what is given is log det(I + K/lambda) already
-                logdet=logdet,
-                count=count,
-            )
-
+        rule = exact_widths(self.width, noise=noise, bound=bound, ridge=self.ridge, delta=self.delta)
         return PoolAgents(models, rule, self.paced(Trigger(both, self.threshold, strict=True)))
 
     def server(self, problem: Problem, n: int, rng: Streams) -> PoolServer:
