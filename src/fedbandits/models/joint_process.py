@@ -29,7 +29,9 @@ from fedbandits.models.kernels import Kernel, cross, own
 _FIRST = 32
 """Observations that there is room for at the beginning."""
 _LANES = 64
-"""Points that the kernel is computed for at once: always so many, so that none of them depends on how many there are."""
+"""Points that the kernel is computed for at once: always so many, so that none depends on how many there are."""
+_AT_ONCE = 256
+"""Observations that are taken in at once: what they need in between is so many columns."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -95,6 +97,8 @@ class JointProcess:
         self._factor = np.zeros(0)
         self._solved = np.zeros(0)
         self._logdet = 0.0
+        self._factored = 0
+        """Of `count` observations, how many are in the factor: after a restart it is computed when it is needed."""
         self.gram: FloatArray | None = None
         self.moment = np.zeros(0)
         self._mixing: FloatArray | None = None
@@ -120,6 +124,8 @@ class JointProcess:
         """log det(I + K/lambda)."""
         if self.summed:
             self._solve()
+        else:
+            self._append(self._factored, self.count)
         return self._logdet
 
     def copy(self) -> JointProcess:
@@ -147,7 +153,7 @@ class JointProcess:
 
         `more_to_come`: whether K_z will be estimated again, so that they have to be kept.
         """
-        model, before, after = self.model, self.count, self.count + len(sources)
+        model, after = self.model, self.count + len(sources)
         if not self.summed and after > model.capacity:
             self._keep(sources, new)
             self._begin_sums()
@@ -158,7 +164,7 @@ class JointProcess:
                 self._keep(sources, new)
         else:
             self._keep(sources, new)
-            self._append(before, after)
+            self._append(self._factored, after)
         self.count = after
         if self.summed and not more_to_come:
             self._forget()
@@ -168,7 +174,7 @@ class JointProcess:
         self.table = table
         self.revision += 1
         if not self.summed:
-            self._refactor()
+            self._factored, self._logdet = 0, 0.0
             return
         sources, held = self._all()
         self._begin_sums()
@@ -185,7 +191,7 @@ class JointProcess:
         self.count = count
         self.gram = None
         if sums is None:
-            self._refactor()
+            self._factored, self._logdet = 0, 0.0
         else:
             self._begin_sums()
             self.gram, self.moment = sums
@@ -215,30 +221,29 @@ class JointProcess:
 
     # exactly
 
-    def _refactor(self) -> None:
-        self._logdet = 0.0
-        self._append(0, self.count)
-
     def _append(self, first: int, last: int) -> None:
+        """Rows of the factor for observations `first` to `last`."""
         if last == first:
             return
-        needed = last * (last + 1) // 2
-        if needed > len(self._factor):
+        if last * (last + 1) // 2 > len(self._factor):
             room = min(max(2 * last, _FIRST), max(self.model.capacity, last))
             factor, solved = np.zeros(room * (room + 1) // 2), np.zeros(room)
             factor[: first * (first + 1) // 2] = self._factor[: first * (first + 1) // 2]
             solved[:first] = self._solved[:first]
             self._factor, self._solved = factor, solved
         model = self.model
-        work, itself = np.empty((last, last - first)), np.empty(last - first)
+        code, rates = model.kernel.code, model.kernel.rates
         points = np.zeros((-(-last // _LANES) * _LANES, model.kernel.dim))
         points[:last] = self._points[:last]
         blocks = np.ascontiguousarray(points.reshape(-1, _LANES, model.kernel.dim).swapaxes(1, 2))
-        code, rates = model.kernel.code, model.kernel.rates
-        _columns(code, rates, model.sums, self.table, self._points, blocks, self._sources, first, work, itself)
-        self._logdet = _append(
-            model.ridge, self._logdet, self._factor, self._solved, self._rewards, first, work, itself
-        )
+        for start in range(first, last, _AT_ONCE):
+            end = min(start + _AT_ONCE, last)
+            work, itself = np.empty((end, end - start)), np.empty(end - start)
+            _columns(code, rates, model.sums, self.table, self._points, blocks, self._sources, start, work, itself)
+            self._logdet = _append(
+                model.ridge, self._logdet, self._factor, self._solved, self._rewards, start, work, itself
+            )
+        self._factored = last
 
     # by features
 
@@ -289,6 +294,7 @@ class JointProcess:
         model = self.model
         mean, deviation = np.empty((2, len(places), arms.shape[1]))
         if not self.summed:
+            self._append(self._factored, self.count)
             _ask(
                 model.kernel.code,
                 model.kernel.rates,
