@@ -55,6 +55,11 @@ class GraphKernelParameters(KernelParameters):
       with at most `features` features, whose error `models.agent_kernels` states. ``features=0``: there is no going on.
       Where K_x is linear and d times the agents within reach are no more than `features`, these are exact, and are
       used from the beginning.
+
+    Features are not for nothing. Of 40 agents in `heterogeneous-rbf` on an Erdos-Renyi graph with p = 0.7, T = 60 and
+    width 0.1, FedUCB-Eager's have a regret of 0.87 each with exact processes (capacity 4000), of 1.27 with 256 features
+    beyond 512 observations (two seeds); on the first seed 0.92, 1.06 with 1024 features, and 1.26 with 256. Exact ones
+    take five times as long.
     """
 
     kernel: KernelName | Literal["told"] = "told"
