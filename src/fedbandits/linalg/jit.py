@@ -22,6 +22,13 @@ def jit(function: F) -> F:
     return _compiled(function, fastmath={"reassoc", "contract", "nsz"})
 
 
+def jit_in_order(function: F) -> F:
+    """As `jit`, but sums are added up in the order in which they are written, though fused with products: where a
+    number must not depend on which others are computed beside it.
+    """
+    return _compiled(function, fastmath={"contract", "nsz"})
+
+
 def jit_exactly(function: F) -> F:
     """As `jit`, but every operation is done as it is written: for code that relies on rounding."""
     return _compiled(function, fastmath=False)

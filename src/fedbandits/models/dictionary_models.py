@@ -8,9 +8,8 @@ known,
 the first part of the variance being what S cannot see (Li, Wang, Wang & Wang 2022). Without a dictionary the mean is 0
 and the variance k(x, x) / lambda.
 
-What was told, A_0 = R R^T and b_0, is factorised once for all who were told the same, and u(x) = R^-1 z(x), which is
-M^2 products, is computed for all their arms in one go. What an agent has observed since, e points with features
-U = [u_1 .. u_e], corrects that by
+What was told, A_0 = R R^T and b_0, is factorised once for all who were told the same, and u(x) = R^-1 z(x) is M^2
+products for each arm. What an agent has observed since, e points with features U = [u_1 .. u_e], corrects that by
 
     mean(x) = <u, R^-1 b_0> + <v, zeta>,      z^T A^-1 z = ||u||^2 - ||v||^2,      v = C^-1 U^T u,
 
@@ -26,15 +25,15 @@ import numpy as np
 
 from fedbandits.contract.arrays import Array, FloatArray, IntArray, State
 from fedbandits.contract.state import Stateful
+from fedbandits.linalg import kernels as linalg
 from fedbandits.linalg.jit import jit
+from fedbandits.linalg.triangular import forward
 from fedbandits.models.features.nystrom import NystromFeatures, embed, packed_root
 from fedbandits.models.kernels import Kernel, own
-from fedbandits.models.processes import forward, longer, packed
+from fedbandits.models.processes import longer, packed
 
 _BLOCK = 256
 """Observations that are embedded together."""
-_LANES = 128
-"""Arms that are judged together: features of as many stay in the cache."""
 
 
 class Told:
@@ -57,26 +56,19 @@ class Told:
     def __len__(self) -> int:
         return len(self.moment)
 
-    def judge(self, points: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
-        """(q, d) -> mean and var, (q,) each, as they were told; of var, what S cannot see (q,); and u (M, q)."""
+    def doubts(self, points: FloatArray) -> FloatArray:
+        """(q, d) -> (q,) var, as it was told."""
         mean, variance, unseen = np.empty((3, len(points)))
         u = np.empty((len(self), len(points)))
-        features, lanes = self.features, np.ascontiguousarray(points.T)
-        _judge(
-            features.kernel.code,
-            features.rates,
-            features.points,
-            features.factor,
-            self.root,
-            self.weights,
-            self._ridge,
-            lanes,
-            mean,
-            variance,
-            unseen,
-            u,
-        )
-        return mean, variance, unseen, u
+        _judge(*self.parts, np.ascontiguousarray(points.T), mean, variance, unseen, u)
+        return variance
+
+    @property
+    def parts(self) -> tuple[int, FloatArray, FloatArray, FloatArray, FloatArray, FloatArray, float]:
+        """What compiled loops need of it."""
+        features = self.features
+        code, rates = features.kernel.code, features.rates
+        return code, rates, features.points, features.factor, self.root, self.weights, self._ridge
 
 
 class DictionaryModels(Stateful):
@@ -119,11 +111,9 @@ class DictionaryModels(Stateful):
     def judge(self, who: IntArray, arms: FloatArray) -> tuple[FloatArray, FloatArray]:
         """(w,), (w, K, d) -> mean and var, (w, K) each."""
         mean, variance = np.empty((2, *arms.shape[:2]))
-        each = max(1, _LANES // arms.shape[1])
+        lanes = linalg.as_lanes(arms)
         for told, places in self._groups(who):
-            for some in np.split(places, range(each, len(places), each)):
-                found = told.judge(arms[some].reshape(-1, arms.shape[2]))
-                _correct(self._u, self._corners, self._zeta, self._made, who[some], some, *found, mean, variance)
+            _judge_all(*told.parts, *self._since, who[places], places, lanes, mean, variance)
         return mean, variance
 
     def learn(self, who: IntArray, points: FloatArray, rewards: FloatArray) -> None:
@@ -134,17 +124,19 @@ class DictionaryModels(Stateful):
             room = 2 * self._zeta.shape[1]
             self._u, self._zeta = longer(self._u, room), longer(self._zeta, room)
             self._corners = longer(self._corners, packed(room))
+        lanes, rewards = np.ascontiguousarray(points[:, :, None]), np.ascontiguousarray(rewards)
         for told, places in self._groups(who):
-            for some in np.split(places, range(_LANES, len(places), _LANES)):
-                mean, variance, _, u = told.judge(points[some])
-                rest = rewards[some] - mean
-                self.drift[who[some]] += variance
-                _append(self._u, self._corners, self._zeta, self._made, who[some], u, rest)
+            _learn_all(*told.parts, *self._since, self.drift, who[places], places, lanes, rewards)
+
+    @property
+    def _since(self) -> tuple[FloatArray, FloatArray, FloatArray, IntArray]:
+        """What compiled loops need of what was learned since."""
+        return self._u, self._corners, self._zeta, self._made
 
     def doubts(self, agent: int, points: FloatArray) -> FloatArray:
         """(m, d) -> (m,) var of points as it was told to `agent`, whatever it has learned since."""
         told = self.told[self.row[agent]]
-        return np.concatenate([told.judge(some)[1] for some in np.split(points, range(_BLOCK, len(points), _BLOCK))])
+        return np.concatenate([told.doubts(some) for some in np.split(points, range(_BLOCK, len(points), _BLOCK))])
 
     def tell(self, who: IntArray, dictionary: FloatArray, gram: FloatArray, moment: FloatArray) -> None:
         """Let `who` know `dictionary` (w, M, d), `gram` (w, M, M) and `moment` (w, M), in place of all they knew; a
@@ -272,31 +264,33 @@ def _judge(
 
 
 @jit
-def _correct(
+def _judge_all(
+    code: int,
+    rates: FloatArray,
+    points: FloatArray,
+    factor: FloatArray,
+    root: FloatArray,
+    weights: FloatArray,
+    ridge: float,
     seen: FloatArray,
     corners: FloatArray,
     zeta: FloatArray,
     made: IntArray,
     who: IntArray,
-    rows: IntArray,
-    told_mean: FloatArray,
-    told_variance: FloatArray,
-    unseen: FloatArray,
-    u: FloatArray,
+    places: IntArray,
+    lanes: FloatArray,
     mean: FloatArray,
     variance: FloatArray,
 ) -> None:
-    """What was told of the arms of `who`, their lanes one after the other, by what each has learned since."""
-    size, width = len(u), mean.shape[1]
+    """What was told of the arms of `who`, and what each has learned since."""
+    size, width = len(points), lanes.shape[2]
     most = 0
     for a in range(len(who)):
         most = max(most, made[who[a]])
-    v = np.empty((most, width))
+    u, v, unseen = np.empty((size, width)), np.empty((most, width)), np.empty(width)
     for a in range(len(who)):
-        agent, row, first = who[a], rows[a], a * width
-        for k in range(width):
-            mean[row, k] = told_mean[first + k]
-            variance[row, k] = told_variance[first + k]
+        agent, row = who[a], places[a]
+        _judge(code, rates, points, factor, root, weights, ridge, lanes[row], mean[row], variance[row], unseen, u)
         start = 0
         for o in range(made[agent]):
             for k in range(width):
@@ -304,7 +298,7 @@ def _correct(
             for s in range(size):
                 c = seen[agent, o, s]
                 for k in range(width):
-                    v[o, k] += c * u[s, first + k]
+                    v[o, k] += c * u[s, k]
             for q in range(o):
                 c = corners[agent, start + q]
                 for k in range(width):
@@ -315,28 +309,40 @@ def _correct(
                 variance[row, k] -= v[o, k] * v[o, k]
             start += o + 1
         for k in range(width):
-            variance[row, k] = max(variance[row, k], unseen[first + k])
+            variance[row, k] = max(variance[row, k], unseen[k])
 
 
 @jit
-def _append(
+def _learn_all(
+    code: int,
+    rates: FloatArray,
+    points: FloatArray,
+    factor: FloatArray,
+    root: FloatArray,
+    weights: FloatArray,
+    ridge: float,
     seen: FloatArray,
     corners: FloatArray,
     zeta: FloatArray,
     made: IntArray,
+    drift: FloatArray,
     who: IntArray,
-    u: FloatArray,
-    rest: FloatArray,
+    places: IntArray,
+    lanes: FloatArray,
+    rewards: FloatArray,
 ) -> None:
-    """A row of U^T and of C for each of `who`, the features of whose observations are the columns of `u`."""
-    size = len(u)
+    """A row of U^T and of C for each of `who`."""
+    size = len(points)
+    u, unseen, mean, variance = np.empty((size, 1)), np.empty(1), np.empty(1), np.empty(1)
     for a in range(len(who)):
-        agent = who[a]
+        agent, row = who[a], places[a]
+        _judge(code, rates, points, factor, root, weights, ridge, lanes[row], mean, variance, unseen, u)
+        drift[agent] += variance[0]
         e = made[agent]
-        left, y = 1.0, rest[a]
+        left, y = 1.0, rewards[row] - mean[0]
         for s in range(size):
-            seen[agent, e, s] = u[s, a]
-            left += u[s, a] * u[s, a]
+            seen[agent, e, s] = u[s, 0]
+            left += u[s, 0] * u[s, 0]
         last = e * (e + 1) // 2
         start = 0
         for o in range(e):
@@ -350,9 +356,9 @@ def _append(
             left -= c * c
             y -= c * zeta[agent, o]
             start += o + 1
-        root = np.sqrt(max(left, 1.0))  # which it is but for rounding
-        corners[agent, last + e] = root
-        zeta[agent, e] = y / root
+        gone = np.sqrt(max(left, 1.0))  # which it is but for rounding
+        corners[agent, last + e] = gone
+        zeta[agent, e] = y / gone
         made[agent] = e + 1
 
 

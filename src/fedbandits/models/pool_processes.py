@@ -18,14 +18,14 @@ from fedbandits.contract.arrays import Array, FloatArray, IntArray, State
 from fedbandits.contract.errors import ConfigError
 from fedbandits.contract.state import Stateful
 from fedbandits.contract.wire import WireError
+from fedbandits.linalg import kernels as linalg
 from fedbandits.linalg.jit import jit
+from fedbandits.linalg.triangular import forward
 from fedbandits.models.kernels import Kernel, cross, own
-from fedbandits.models.processes import forward, longer, packed
+from fedbandits.models.processes import longer, packed
 
 _FIRST = 32
 """Observations that there is room for at the beginning; it is doubled when it is full."""
-_LANES = 128
-"""Arms that are judged together: they pass over the factor once."""
 INSTEAD = "use approx-dis-kernel-ucb or dis-kernel-features, which do not keep everything"
 
 
@@ -96,27 +96,22 @@ class PoolProcesses(Stateful):
     def posterior(self, who: IntArray, arms: FloatArray) -> tuple[FloatArray, FloatArray]:
         """(w,), (w, K, d) -> mu and sigma, (w, K) each."""
         mean, deviation = np.empty((2, len(who), arms.shape[1]))
-        each, known = max(1, _LANES // arms.shape[1]), self.known[who]
-        for m in np.unique(known):  # all who know the same of the pool are asked together
-            places = np.flatnonzero(known == m)
-            for some in np.split(places, range(each, len(places), each)):
-                _ask(
-                    self.kernel.code,
-                    self._rates,
-                    self._room,
-                    self._factor,
-                    self._solved,
-                    int(m),
-                    self.own_points,
-                    self._rows,
-                    self._own_solved,
-                    self.made,
-                    who[some],
-                    some,
-                    np.ascontiguousarray(arms[some].reshape(-1, arms.shape[2]).T),
-                    mean,
-                    deviation,
-                )
+        _ask(
+            self.kernel.code,
+            self._rates,
+            self._room,
+            self._factor,
+            self._solved,
+            self.known,
+            self.own_points,
+            self._rows,
+            self._own_solved,
+            self.made,
+            who,
+            linalg.as_lanes(arms),
+            mean,
+            deviation,
+        )
         return mean, deviation
 
     def learn(self, who: IntArray, points: FloatArray, rewards: FloatArray) -> None:
@@ -430,50 +425,41 @@ def _ask(
     room: FloatArray,
     factor: FloatArray,
     solved: FloatArray,
-    known: int,
+    known: IntArray,
     own_points: FloatArray,
     rows: FloatArray,
     own_solved: FloatArray,
     made: IntArray,
     who: IntArray,
-    places: IntArray,
     lanes: FloatArray,
     mean: FloatArray,
     deviation: FloatArray,
 ) -> None:
-    """`lanes` (d, w K) are the arms of `who`, one agent's after the other's."""
-    width, every = mean.shape[1], lanes.shape[1]
+    width = lanes.shape[2]
     most = 0
     for a in range(len(who)):
-        most = max(most, made[who[a]])
-    work, beyond = np.empty((known, every)), np.empty((most, width))
-    found, left = np.zeros(every), np.empty(every)
-    cross(code, rates, room, known, lanes, work)
-    forward(factor, known, work)
-    own(code, lanes, left)
-    for s in range(known):
-        for k in range(every):
-            found[k] += solved[s] * work[s, k]
-            left[k] -= work[s, k] * work[s, k]
+        most = max(most, known[who[a]] + made[who[a]])
+    work = np.empty((most, width))
     for a in range(len(who)):
-        agent, place, first = who[a], places[a], a * width
-        e = made[agent]
-        cross(code, rates, own_points[agent], e, np.ascontiguousarray(lanes[:, first : first + width]), beyond)
-        for k in range(width):
-            mean[place, k] = found[first + k]
-            deviation[place, k] = left[first + k]
+        agent = who[a]
+        m, e = known[agent], made[agent]
+        cross(code, rates, room, m, lanes[a], work)
+        forward(factor, m, work)
+        cross(code, rates, own_points[agent], e, lanes[a], work[m:])
         for o in range(e):
-            for s in range(known):
+            for s in range(m + o):
                 c = rows[agent, o, s]
                 for k in range(width):
-                    beyond[o, k] -= c * work[s, first + k]
-            for q in range(o):
-                c = rows[agent, o, known + q]
-                for k in range(width):
-                    beyond[o, k] -= c * beyond[q, k]
+                    work[m + o, k] -= c * work[s, k]
             for k in range(width):
-                beyond[o, k] /= rows[agent, o, known + o]
-                mean[place, k] += own_solved[agent, o] * beyond[o, k]
-                deviation[place, k] -= beyond[o, k] * beyond[o, k]
+                work[m + o, k] /= rows[agent, o, m + o]
+        own(code, lanes[a], deviation[a])
         for k in range(width):
-            deviation[place, k] = np.sqrt(max(deviation[place, k], 0.0))
+            mean[a, k] = 0.0
+        for s in range(m + e):
+            z = solved[s] if s < m else own_solved[agent, s - m]
+            for k in range(width):
+                mean[a, k] += z * work[s, k]
+                deviation[a, k] -= work[s, k] * work[s, k]
+        for k in range(width):
+            deviation[a, k] = np.sqrt(max(deviation[a, k], 0.0))

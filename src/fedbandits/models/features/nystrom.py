@@ -17,9 +17,9 @@ import numpy as np
 from fedbandits.contract.arrays import FloatArray, IntArray
 from fedbandits.linalg import kernels
 from fedbandits.linalg.jit import jit
+from fedbandits.linalg.triangular import forward
 from fedbandits.models.features.features import Features
 from fedbandits.models.kernels import Kernel, cross
-from fedbandits.models.processes import forward
 
 _SMALL = 1e-10
 """e, as a share of the largest k(x, x)."""
