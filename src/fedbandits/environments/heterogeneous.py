@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import Annotated, ClassVar
+from typing import Annotated, ClassVar, NamedTuple
 
 import numpy as np
 from pydantic import Field, model_validator
@@ -25,6 +25,17 @@ _APART = 10.0
 """How far the features of agents of different clusters are apart where they have nothing in common."""
 
 _Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+
+
+class Drawn(NamedTuple):
+    """An instance: agents of kinds `places` (n,) have features `z[places]`; `turns` is the seed of what they see."""
+
+    problem: Problem
+    z: FloatArray
+    places: IntArray
+    turns: np.random.SeedSequence
+    presence: FloatArray | None
+    truth: Truth | None
 
 
 @parameters
@@ -76,7 +87,7 @@ class Heterogeneous(ABC):
             problem = problem.knowing(AgentFeatures(tuple(tuple(row) for row in features[places].tolist())))
         truth = None if labels is None else Truth(tuple(labels.tolist()))
         presence = presences(self.clients, self.stragglers, self.presence, rng)
-        return self._world(problem, z, places, rng, turns, presence, truth)
+        return self._world(Drawn(problem, z, places, turns, presence, truth), rng)
 
     def _labels(self, rng: np.random.Generator) -> IntArray | None:
         if self.labels is not None:
@@ -91,17 +102,8 @@ class Heterogeneous(ABC):
         return ()
 
     @abstractmethod
-    def _world(
-        self,
-        problem: Problem,
-        z: FloatArray,
-        places: IntArray,
-        rng: np.random.Generator,
-        turns: np.random.SeedSequence,
-        presence: FloatArray | None,
-        truth: Truth | None,
-    ) -> World:
-        """The world where agents of kinds `places` (n,) have features `z[places]`."""
+    def _world(self, drawn: Drawn, rng: np.random.Generator) -> World:
+        """The world of such agents; what else is random in it comes from `rng`."""
 
 
 @parameters
@@ -126,16 +128,8 @@ class HeterogeneousLinear(Heterogeneous):
     def _features(self, z: FloatArray, labels: IntArray | None) -> FloatArray:
         return z if labels is None else _APART * np.eye(len(z))
 
-    def _world(
-        self,
-        problem: Problem,
-        z: FloatArray,
-        places: IntArray,
-        rng: np.random.Generator,
-        turns: np.random.SeedSequence,
-        presence: FloatArray | None,
-        truth: Truth | None,
-    ) -> World:
+    def _world(self, drawn: Drawn, rng: np.random.Generator) -> World:
+        problem, z, places, turns, presence, truth = drawn
         if truth is not None:
             theta = unit_rows(rng, len(z), self.dim)
         else:
@@ -168,16 +162,8 @@ class HeterogeneousRBF(Heterogeneous):
     def _facts(self) -> tuple[Fact, ...]:
         return (RKHS(self.lengthscale, low=-1.0, high=1.0),)
 
-    def _world(
-        self,
-        problem: Problem,
-        z: FloatArray,
-        places: IntArray,
-        rng: np.random.Generator,
-        turns: np.random.SeedSequence,
-        presence: FloatArray | None,
-        truth: Truth | None,
-    ) -> World:
+    def _world(self, drawn: Drawn, rng: np.random.Generator) -> World:
+        problem, z, places, turns, presence, truth = drawn
         whose = z[rng.integers(len(z), size=self.centres)]
         points = self.shift * whose + (1 - self.shift) * unit_rows(rng, self.centres, self.dim)
         over_points = SquaredExponential((self.lengthscale,) * self.dim)

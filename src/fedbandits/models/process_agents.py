@@ -7,13 +7,12 @@ from typing import ClassVar, Protocol
 
 import numpy as np
 
-from fedbandits.contract.arrays import FloatArray, IntArray, check_arms, check_feedback, check_finite, first_highest
-from fedbandits.contract.population import Choices, Population
+from fedbandits.contract.arrays import FloatArray, IntArray, check_arms, check_feedback, check_finite
 from fedbandits.contract.streams import Streams
+from fedbandits.models.judging import DrawingAgents, JudgingAgents
 from fedbandits.models.kernels import Kernel
 from fedbandits.models.optimistic import WidthRule
 from fedbandits.models.width import Width, widths
-from fedbandits.models.winning import winning_normally
 
 
 class Posteriors(Protocol):
@@ -52,7 +51,7 @@ def exact_widths(rule: Width, *, noise: float, bound: float, ridge: float, delta
     return width
 
 
-class ProcessAgents(Population):
+class ProcessAgents(JudgingAgents):
     """Agents that act optimistically on exact processes: mu + width sigma / sqrt(lambda).
 
     They stop learning once they have made `keep` observations; None: never.
@@ -65,21 +64,6 @@ class ProcessAgents(Population):
         self.models = models
         self._rule = width
         self._keep = keep
-
-    def choose(self, who: IntArray, arms: FloatArray) -> IntArray:
-        """The optimistic arm of each agent in `who`."""
-        return first_highest(who, self._indices(who, arms))
-
-    def scores(self, who: IntArray, arms: FloatArray) -> FloatArray | None:
-        """mu + width sigma / sqrt(lambda) of every arm; see `Population`."""
-        return self._indices(who, arms)
-
-    def choose_and_tell(self, who: IntArray, arms: FloatArray) -> Choices:
-        """See `Population`; indices are computed once, unless agents draw."""
-        scores = self.scores(who, arms)
-        if scores is None:
-            return super().choose_and_tell(who, arms)
-        return Choices(first_highest(who, scores), scores, None)
 
     def learn(self, who: IntArray, arms: FloatArray, picks: IntArray, rewards: FloatArray) -> None:
         """One observation per agent in `who`."""
@@ -94,10 +78,6 @@ class ProcessAgents(Population):
         """(w,) how far f may be off, in units of sigma / sqrt(lambda)."""
         return self._rule(self.models.logdet[who], self.models.count[who].astype(np.float64))
 
-    def _indices(self, who: IntArray, arms: FloatArray) -> FloatArray:
-        mean, spread = self._judged(who, arms)
-        return np.asarray(mean + spread)
-
     def _judged(self, who: IntArray, arms: FloatArray) -> tuple[FloatArray, FloatArray]:
         """(w, K) what is expected of every arm, and width sigma / sqrt(lambda)."""
         check_arms(who, arms, self._n, self.models.kernel.dim)
@@ -107,7 +87,7 @@ class ProcessAgents(Population):
         return mean, width[:, None] * deviation
 
 
-class SamplingProcessAgents(ProcessAgents):
+class SamplingProcessAgents(DrawingAgents, ProcessAgents):
     """Agents that draw a value from N(mu, (width sigma)^2 / lambda) for each arm, independently, and take the highest.
 
     No deviation is smaller than `least`, which is larger than 0: a draw of no extent is no draw.
@@ -121,19 +101,6 @@ class SamplingProcessAgents(ProcessAgents):
         super().__init__(models, width, keep)
         self.rng = rng
         self._least = least
-
-    def choose(self, who: IntArray, arms: FloatArray) -> IntArray:
-        """The arm of the highest draw of each agent in `who`."""
-        mean, deviation = self._judged(who, arms)
-        return first_highest(who, mean + deviation * self.rng.normal(who, arms.shape[1]))
-
-    def scores(self, who: IntArray, arms: FloatArray) -> FloatArray | None:
-        """None: what is compared is drawn."""
-        return None
-
-    def chances(self, who: IntArray, arms: FloatArray) -> FloatArray | None:
-        """The chance of every arm to have the highest draw, to two digits (`models.winning`); see `Population`."""
-        return winning_normally(*self._judged(who, arms))
 
     def _judged(self, who: IntArray, arms: FloatArray) -> tuple[FloatArray, FloatArray]:
         mean, deviation = super()._judged(who, arms)

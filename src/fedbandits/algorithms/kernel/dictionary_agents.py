@@ -16,21 +16,20 @@ from fedbandits.contract.arrays import (
     check_arms,
     check_feedback,
     check_finite,
-    first_highest,
     shown_to,
 )
 from fedbandits.contract.errors import ConfigError
 from fedbandits.contract.messages import Conversation, Message
-from fedbandits.contract.population import Choices, Population
 from fedbandits.contract.server import Server
 from fedbandits.contract.streams import Streams
 from fedbandits.models.dictionary_models import DictionaryModels, embedded_sums
 from fedbandits.models.features.nystrom import NystromFeatures
+from fedbandits.models.judging import JudgingAgents
 from fedbandits.models.observations import Observations
 from fedbandits.models.triggers import Trigger
 
 
-class DictionaryAgents(Population):
+class DictionaryAgents(JudgingAgents):
     """Agents that act on mean + width sqrt(var) of `models`; `data` are all their observations, which stay, and the
     first `inside` (n,) of them are in what they were told last.
 
@@ -59,21 +58,12 @@ class DictionaryAgents(Population):
         self._oversampling = oversampling
         self._trigger = trigger
 
-    def choose(self, who: IntArray, arms: FloatArray) -> IntArray:
-        """The optimistic arm of each agent in `who`."""
-        return first_highest(who, self.scores(who, arms))
-
-    def scores(self, who: IntArray, arms: FloatArray) -> FloatArray:
-        """mean + width sqrt(var) of every arm; see `Population`."""
+    def _judged(self, who: IntArray, arms: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """The mean, and width sqrt(var); see `JudgingAgents`."""
         check_arms(who, arms, self._n, self.models.kernel.dim)
         check_finite("arms", who, arms)  # what is infinitely far away would have a score
         mean, variance = self.models.judge(who, arms)
-        return np.asarray(mean + self._width * np.sqrt(variance))
-
-    def choose_and_tell(self, who: IntArray, arms: FloatArray) -> Choices:
-        """See `Population`; indices are computed once."""
-        scores = self.scores(who, arms)
-        return Choices(first_highest(who, scores), scores, None)
+        return mean, np.asarray(self._width * np.sqrt(variance))
 
     def learn(self, who: IntArray, arms: FloatArray, picks: IntArray, rewards: FloatArray) -> None:
         """One observation per agent in `who`: kept, and taken into the regression."""

@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 
 from fedbandits.algorithms.neural.fn_messages import COLLECT
-from fedbandits.contract.arrays import BoolArray, FloatArray, IntArray, check_arms, check_feedback, first_highest
+from fedbandits.contract.arrays import BoolArray, FloatArray, IntArray, check_arms, check_feedback
 from fedbandits.contract.messages import Message
-from fedbandits.contract.population import Choices, Population
 from fedbandits.contract.problem import Problem
 from fedbandits.contract.streams import Streams
 from fedbandits.linalg import kernels
 from fedbandits.linalg.recycled import Recycled
 from fedbandits.models.diagonal import DiagonalModels
 from fedbandits.models.features.tangent import MovingTangent
+from fedbandits.models.judging import IndexAgents
 from fedbandits.models.networks import outputs
 from fedbandits.models.observations import Observations
 from fedbandits.models.pooled import PooledModels
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from fedbandits.algorithms.neural.fn_ucb import FNUCB
 
 
-class FNAgents(Population):
+class FNAgents(IndexAgents):
     """n agents, p being the number of parameters of a network.
 
     `tangent` is the point (n, p) at which features are taken, theta_0 for ever unless one network is passed on; `pool`
@@ -73,19 +73,6 @@ class FNAgents(Population):
         self._probes = parameters.probes_of(problem, rng)
 
     # choosing
-
-    def choose(self, who: IntArray, arms: FloatArray) -> IntArray:
-        """The arm of the highest mixed index of each agent in `who`."""
-        return first_highest(who, self._indices(who, arms))
-
-    def scores(self, who: IntArray, arms: FloatArray) -> FloatArray | None:
-        """The mixed index of every arm; see `Population`."""
-        return self._indices(who, arms)
-
-    def choose_and_tell(self, who: IntArray, arms: FloatArray) -> Choices:
-        """See `Population`; indices are computed once."""
-        scores = self._indices(who, arms)
-        return Choices(first_highest(who, scores), scores, None)
 
     def _indices(self, who: IntArray, arms: FloatArray) -> FloatArray:
         check_arms(who, arms, self._n, self.tangent.dim)

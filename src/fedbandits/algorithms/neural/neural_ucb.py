@@ -8,19 +8,18 @@ import numpy as np
 from pydantic import Field
 
 from fedbandits.algorithms.neural.parameters import NetworkParameters
-from fedbandits.contract.arrays import FloatArray, IntArray, check_arms, check_feedback, first_highest
+from fedbandits.contract.arrays import FloatArray, IntArray, check_arms, check_feedback
 from fedbandits.contract.catalogue import About
 from fedbandits.contract.parameters import parameters
-from fedbandits.contract.population import Choices, Population
 from fedbandits.contract.problem import Problem
 from fedbandits.contract.streams import Streams
 from fedbandits.linalg import kernels
 from fedbandits.models.features.features import Features
 from fedbandits.models.features.tangent import MovingTangent, TangentFeatures
+from fedbandits.models.judging import DrawingAgents, JudgingAgents
 from fedbandits.models.networks.tangent_spread import TangentSpread
 from fedbandits.models.observations import Observations
 from fedbandits.models.ridge import RidgeModels
-from fedbandits.models.winning import winning_normally
 
 Matrix = Literal["full", "diagonal"]
 
@@ -97,7 +96,7 @@ class NeuralTS(NeuralUCB):
         return SamplingAgents(self, problem, n, rng)
 
 
-class TrainedAgents(Population):
+class TrainedAgents(JudgingAgents):
     """`network` holds everybody's parameters, `data` all observations, and `spread` U.
 
     `spread` are regressions of nothing (n of dimension p), of which inverses alone are used, or diagonals (n, p), or U
@@ -126,23 +125,6 @@ class TrainedAgents(Population):
             self.spread = RidgeModels(n, self.network.size, parameters.ridge)
         else:
             self.spread = np.full((n, self.network.size), parameters.ridge)
-
-    def choose(self, who: IntArray, arms: FloatArray) -> IntArray:
-        """The optimistic arm of each agent in `who`."""
-        found, deviations = self._judged(who, arms)
-        return first_highest(who, found + deviations)
-
-    def scores(self, who: IntArray, arms: FloatArray) -> FloatArray | None:
-        """The index of every arm; see `Population`."""
-        found, deviations = self._judged(who, arms)
-        return found + deviations
-
-    def choose_and_tell(self, who: IntArray, arms: FloatArray) -> Choices:
-        """See `Population`; indices are computed once."""
-        scores = self.scores(who, arms)
-        if scores is None:
-            return super().choose_and_tell(who, arms)
-        return Choices(first_highest(who, scores), scores, None)
 
     def learn(self, who: IntArray, arms: FloatArray, picks: IntArray, rewards: FloatArray) -> None:
         """One observation per agent in `who`: its gradient as the network was, and then training."""
@@ -177,7 +159,7 @@ class TrainedAgents(Population):
         return found, np.asarray(width * np.sqrt((phi**2 / self.spread[who][:, None]).sum(axis=2)))
 
 
-class SamplingAgents(TrainedAgents):
+class SamplingAgents(DrawingAgents, TrainedAgents):
     """Agents that draw a value for each arm."""
 
     keeps: ClassVar[tuple[str, ...]] = (*TrainedAgents.keeps, "rng")
@@ -186,21 +168,7 @@ class SamplingAgents(TrainedAgents):
         super().__init__(parameters, problem, n, rng)
         self.rng = rng
 
-    def choose(self, who: IntArray, arms: FloatArray) -> IntArray:
-        """The arm of the highest draw of each agent in `who`."""
-        found, deviations = self._judged(who, arms)
-        return first_highest(who, found + deviations * self.rng.normal(who, arms.shape[1]))
-
     def _judged(self, who: IntArray, arms: FloatArray) -> tuple[FloatArray, FloatArray]:
         # an arm at which all units are at rest has no gradient: a draw of no extent is no draw
         found, deviations = super()._judged(who, arms)
         return found, np.maximum(deviations, _LEAST * deviations.max(axis=1, keepdims=True) + _TINY)
-
-    def scores(self, who: IntArray, arms: FloatArray) -> FloatArray | None:
-        """None: what is compared is drawn."""
-        return None
-
-    def chances(self, who: IntArray, arms: FloatArray) -> FloatArray | None:
-        """The chance of every arm to have the highest draw, to two digits (`models.winning`); see `Population`."""
-        means, deviations = self._judged(who, arms)
-        return winning_normally(means, deviations)

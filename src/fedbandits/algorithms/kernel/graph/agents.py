@@ -15,22 +15,21 @@ from fedbandits.contract.arrays import (
     check_arms,
     check_feedback,
     check_finite,
-    first_highest,
 )
 from fedbandits.contract.messages import Inbox, Message
-from fedbandits.contract.population import Choices, Population
 from fedbandits.contract.portrait import KNOWN
 from fedbandits.contract.problem import Problem
 from fedbandits.contract.streams import Streams
 from fedbandits.contract.wire import WireError
 from fedbandits.models.joint_process import Observations
+from fedbandits.models.judging import IndexAgents
 from fedbandits.models.shared_processes import SharedProcesses
 
 if TYPE_CHECKING:
     from fedbandits.algorithms.kernel.graph.parameters import GraphKernelParameters
 
 
-class GraphKernelAgents(Population):
+class GraphKernelAgents(IndexAgents):
     """n agents that act optimistically on all they have seen or heard: mu + width sigma / sqrt(lambda).
 
     What an agent knows is a sequence: by the round in which it came to know of an observation, of one round by the
@@ -71,19 +70,6 @@ class GraphKernelAgents(Population):
         self.last_born = np.zeros(n, dtype=np.int64)
 
     # decisions
-
-    def choose(self, who: IntArray, arms: FloatArray) -> IntArray:
-        """The optimistic arm of each agent in `who`."""
-        return first_highest(who, self._indices(who, arms))
-
-    def scores(self, who: IntArray, arms: FloatArray) -> FloatArray | None:
-        """The index of every arm; see `Population`."""
-        return self._indices(who, arms)
-
-    def choose_and_tell(self, who: IntArray, arms: FloatArray) -> Choices:
-        """See `Population`; indices are computed once."""
-        scores = self._indices(who, arms)
-        return Choices(first_highest(who, scores), scores, None)
 
     def learn(self, who: IntArray, arms: FloatArray, picks: IntArray, rewards: FloatArray) -> None:
         """One observation for each of `who`; where K_z is estimated, with a context drawn from all that were shown."""
