@@ -18,6 +18,7 @@ from fedbandits.contract.catalogue import About
 from fedbandits.contract.facts import (
     FACTS,
     RKHS,
+    AgentFeatures,
     Contamination,
     Fact,
     Link,
@@ -48,6 +49,11 @@ TOLD = {
         st.booleans(),
         st.floats(-1e3, 1e3),
         st.floats(1e-3, 1e3),
+    ),
+    "agent_features": st.integers(1, 3).flatmap(
+        lambda size: st.lists(st.tuples(*[st.floats(-1e6, 1e6)] * size), min_size=1, max_size=4).map(
+            lambda rows: AgentFeatures(tuple(rows))
+        )
     ),
     "range": st.tuples(st.floats(-1e6, 1e6), st.floats(1e-3, 1e6)).map(lambda pair: Range(pair[0], sum(pair))),
 }

@@ -12,9 +12,11 @@ from fedbandits.algorithms import ALGORITHMS
 from fedbandits.channel import Quantise, Through
 from fedbandits.deploy.flower.book.book import Book
 from fedbandits.deploy.flower.conversation.expelling import is_left, retracts
+from fedbandits.models.features import Identity
 
 LINEAR = fb.environments.Linear(clients=3, dim=3, arms=5)
 LIAR = 2
+ALONE = np.array([0])
 RETRACTING = {
     "dislinucb": "models.fresh.gram",
     "async-linucb": "models.fresh.gram",
@@ -30,6 +32,7 @@ RETRACTING = {
     "fedglb-newton": "models.fresh.gram",
     "one-ucb-glm": "fresh.gram",
     "async-linucb-am": "common.fresh.gram",
+    "dis-kernel-features": "models.fresh.gram",
 }
 """Algorithms out of which an agent can be taken, and where agents have what they have not handed over."""
 LASTING = ["club", "dyclu", "hetofedbandit", "hetofedbandit-pq", "fedglb-ucb-3"]
@@ -45,12 +48,14 @@ class Noted(Deployed):
 
     def __init__(self, *arguments, **options):
         super().__init__(*arguments, **options)
-        self.grams = np.zeros((self.settings.agents, self.settings.dim, self.settings.dim))
+        self.features = getattr(self.settings.population(), "features", Identity(self.settings.dim))
+        self.grams = np.zeros((self.settings.agents, self.features.size, self.features.size))
 
     def live(self, step):
         turn, picks = self.world.turn(step), super().live(step)
         for who, arms, pick in zip(turn.who, turn.arms, picks, strict=True):
-            self.grams[who] += np.outer(arms[pick], arms[pick])
+            seen = self.features.of(ALONE, arms[None, pick][None])[0, 0]
+            self.grams[who] += np.outer(seen, seen)
         return picks
 
     def run(self, steps):

@@ -18,7 +18,7 @@ from fedbandits.deploy import Agent, SettingsError
 from fedbandits.deploy.algorithm_description import algorithm_from_plain, algorithm_to_plain
 from fedbandits.deploy.flower.conversation.desk import fingerprint
 from fedbandits.deploy.settings import Settings, made, stored
-from fedbandits.facts import RKHS, Contamination, Link, Moment, Noise, Norms, Place, Range, Shared
+from fedbandits.facts import RKHS, AgentFeatures, Contamination, Link, Moment, Noise, Norms, Place, Range, Shared
 
 LINUCB = fb.algorithms.DisLinUCB(threshold=2.0)
 EVERYTHING = [
@@ -30,6 +30,7 @@ EVERYTHING = [
     Contamination(0.1),
     Range(0.0, 1.0),
     RKHS((0.5, 1.0, 2.0)),
+    AgentFeatures(((0.5, 1.0), (-1.0, 0.0))),
 ]
 
 

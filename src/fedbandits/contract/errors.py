@@ -40,7 +40,7 @@ def explain(name: str, error: ValidationError) -> str:
     return "\n".join(lines)
 
 
-_ALTERNATIVE = re.compile(r"(function-|constrained-|literal\[|(float|int|str|none|bool)$)")
+_ALTERNATIVE = re.compile(r"(function-|constrained-|literal\[|tuple\[|(float|int|str|none|bool)$)")
 """Parts of pydantic's places that name a type, not a field."""
 
 

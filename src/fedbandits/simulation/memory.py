@@ -22,7 +22,7 @@ from fedbandits.contract.world import Environment
 from fedbandits.environments.attendance import awake_per_step
 
 _NUMBER = 8
-_WITHOUT_MATRICES = ("any", "phased")
+_WITHOUT_MATRICES = ("any", "phased", "kernel")
 """Families whose agents keep no matrix each."""
 _PER_STEP = 5 + len(DIRECTIONS) * len(UNITS)
 _LIMITS = (Path("/sys/fs/cgroup/memory.max"), Path("/sys/fs/cgroup/memory/memory.limit_in_bytes"))

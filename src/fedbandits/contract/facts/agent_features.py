@@ -34,8 +34,11 @@ class AgentFeatures(Fact):
 
     @classmethod
     def read(cls, told: Any) -> Self:
-        """See `Fact`; a list is the table itself."""
-        return cls(tuple(tuple(row) for row in told)) if isinstance(told, list | tuple) else super().read(told)
+        """See `Fact`; a list of rows is the table itself."""
+        if not isinstance(told, list | tuple):
+            return super().read(told)
+        table = told[0] if len(told) == 1 and told[0] and isinstance(told[0][0], list | tuple) else told
+        return cls(tuple(tuple(row) for row in table))
 
     def plain(self) -> dict[str, Any]:
         """See `Fact`."""
