@@ -62,6 +62,7 @@ def budgets(deployed: Deployed) -> list[Any]:
     [
         private(),
         private(Gaussian(epsilon=5.0, every=4, own="fused")),
+        private(Gaussian(epsilon=5.0, every=4, clip="learned", mechanism="fresh")),
         Through(fb.algorithms.DisLinUCB(), (FEW, Quantise(bits=16))),
         Through(fb.algorithms.AsyncLinUCB(), (Gaussian(epsilon=5.0, every=3, mechanism="tree"),)),
         pytest.param(
@@ -107,18 +108,19 @@ def honest(arrays: Any) -> Any:
 
 
 @pytest.mark.parametrize(
-    ("algorithm", "mechanism"),
+    ("algorithm", "mechanism", "clip"),
     [
-        ("dislinucb", "toeplitz"),
-        ("fclub-dc", "tree"),
-        pytest.param("dislinucb", "fresh", marks=pytest.mark.slow),
-        pytest.param("async-linucb", "toeplitz", marks=pytest.mark.slow),
+        ("dislinucb", "toeplitz", "declared"),
+        ("fclub-dc", "tree", "declared"),
+        ("dislinucb", "fresh", "learned"),
+        pytest.param("dislinucb", "fresh", "declared", marks=pytest.mark.slow),
+        pytest.param("async-linucb", "toeplitz", "declared", marks=pytest.mark.slow),
     ],
 )
-def test_honest_uploads_are_let_in_however_much_noise_they_carry(algorithm, mechanism, tmp_path):
+def test_honest_uploads_are_let_in_however_much_noise_they_carry(algorithm, mechanism, clip, tmp_path):
     """Noise of hundreds of times what is observed; also of servers that look at single agents."""
     inner = fb.algorithms.ALGORITHMS[algorithm]()
-    stage = Gaussian(epsilon=0.05, every=3, mechanism=mechanism)
+    stage = Gaussian(epsilon=0.05, every=3, mechanism=mechanism, clip=clip)
     deployed = lived(Deployed(tmp_path, Through(inner, (stage,)), ENV, HORIZON))
     assert deployed.book.rejections() == []
     assert {budget.releases for budget in budgets(deployed)} == {HORIZON // 3}
