@@ -30,10 +30,11 @@ import numpy as np
 from fedbandits.contract.arrays import FloatArray
 from fedbandits.contract.errors import ConfigError
 from fedbandits.contract.streams import Streams
-from fedbandits.linalg.jit import jit
+from fedbandits.models.features import RandomFourierFeatures
 from fedbandits.models.kernels import Kernel, Linear, Matern, SquaredExponential
 
 Composition = Literal["product", "sum", "kronecker"]
+_FIRST = np.zeros(1, dtype=np.int64)
 
 
 def composed(composition: Composition, agents: FloatArray, points: FloatArray) -> FloatArray:
@@ -61,9 +62,9 @@ class JointFeatures:
             raise ConfigError(f"features: {type(kernel).__name__} has no random features; say features=0")
         common = rng.common("joint features")
         waves = max(1, most // 4 if self._sums else most // 2)
-        self._frequencies = np.ascontiguousarray(kernel.frequencies(waves, common))
+        self._waves = RandomFourierFeatures(kernel, 2 * waves, common)
         self._draws = common.standard_normal((agents, waves))
-        self.size = 2 * waves
+        self.size = self._waves.size
 
     def exact(self, reach: int, same: bool) -> bool:
         """Whether they are the kernel itself for so many agents within reach, or where K_z is 1 for all."""
@@ -73,9 +74,7 @@ class JointFeatures:
         """(k, d) -> (k, size): features of K_x, number by number, whatever stands beside a point."""
         if self._linear:
             return points
-        found = np.empty((len(points), self.size))
-        _waves(np.ascontiguousarray(points), self._frequencies, found)
-        return found
+        return np.ascontiguousarray(self._waves.of(_FIRST, points[None])[0])
 
     def mixing(self, table: FloatArray | None) -> FloatArray | None:
         """K_z over those within reach, (m, m), or None where it is 1 for all -> what `joined` needs, a row for each."""
@@ -120,16 +119,3 @@ class JointFeatures:
             else np.kron(z, between)
         )
         return float(np.sqrt(((psi @ psi.T - true) ** 2).mean()))
-
-
-@jit
-def _waves(points: FloatArray, frequencies: FloatArray, out: FloatArray) -> None:
-    waves, d = frequencies.shape
-    root = np.sqrt(1.0 / waves)
-    for s in range(len(points)):
-        for n in range(waves):
-            phase = 0.0
-            for j in range(d):
-                phase += frequencies[n, j] * points[s, j]
-            out[s, n] = root * np.cos(phase)
-            out[s, waves + n] = root * np.sin(phase)
