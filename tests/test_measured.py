@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import importlib
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 from scipy.optimize import minimize
 
-from fedbandits.experiments import run_experiment
+from fedbandits.experiments import load_experiment, run_experiment, shipped_experiments
+from fedbandits.findings.recorded import Recorded
 from fedbandits.findings.results import Results
 
 EXTENSIONS = Path(__file__).parent.parent / "docs" / "_extensions"
@@ -83,6 +85,9 @@ Alone <!-- measured value tiny metric=regret of=alone at.clients=6 -->?<!-- /mea
 
 <!-- measured picture tiny metric=regret x=clients of="alone;random" file=images/n.png alt="Regret and n" -->
 <!-- /measured -->
+
+<!-- measured picture tiny metric=regret x=bytes lines=label at.clients=6 at.threshold=2 file=images/b.png alt="B" -->
+<!-- /measured -->
 """
 
 
@@ -110,7 +115,7 @@ def page(tmp_path):
 
 
 def test_marks_are_filled_in_from_results(measured, results, page):
-    assert measured.main([str(page), "--results", str(results)]) == 0
+    assert measured.main([str(page), "--results", str(results), "--records", str(results / "records")]) == 0
     text = page.read_text()
     held = Results.load(results / "tiny")
     final = held.final()
@@ -138,12 +143,15 @@ def test_marks_are_filled_in_from_results(measured, results, page):
     shown = [float(cell.split("±")[0]) for cell in last.split("|")[:2]]
     assert shown == pytest.approx([central["central 2"], central["central 4"]], rel=0.02)
     assert "![Regret](images/tiny.png)" in text
-    for name in ("tiny.png", "n.png"):
+    for name in ("tiny.png", "n.png", "b.png"):
         assert (page.parent / "images" / name).read_bytes().startswith(b"\x89PNG")
 
 
 def test_a_page_that_is_filled_in_stays_as_it_is(measured, results, page):
-    words, kept = [str(page), "--results", str(results)], [part for part in PAGE.split("\n\n") if "n.png" in part]
+    words, kept = (
+        [str(page), "--results", str(results), "--records", str(results / "records")],
+        [part for part in PAGE.split("\n\n") if "n.png" in part],
+    )
     page.write_text("\n\n".join(["# A page", *kept]))
     before = page.read_text()
     assert measured.main([*words, "--check"]) == 1
@@ -161,7 +169,7 @@ def test_a_page_that_is_filled_in_stays_as_it_is(measured, results, page):
 @pytest.mark.parametrize(
     ("mark", "error"),
     [
-        ("verdicts huge -->", "there are no results of huge; run `fedbandits run huge`"),
+        ("verdicts huge -->", "huge is not on record; run `fedbandits run huge`"),
         ("verdict tiny -->", "there is no 'verdict'; known are: verdicts, claims"),
         ("table tiny metric=regret -->", "lacks columns="),
         ("table tiny metric=regrets columns=clients -->", "there is no metric 'regrets'"),
@@ -180,15 +188,34 @@ def test_what_cannot_be_filled_in_is_told_and_nothing_is_written(measured, resul
     page = tmp_path / "page.md"
     page.write_text(f"# A\n<!-- measured {mark}\n<!-- /measured -->\n")
     before = page.read_text()
-    assert measured.main([str(page), "--results", str(results)]) == 2
+    assert measured.main([str(page), "--results", str(results), "--records", str(results / "records")]) == 2
     assert error in capsys.readouterr().err
     assert page.read_text() == before
+
+
+def test_what_something_costs_can_be_an_axis(measured, results, tmp_path):
+    """Lines are in the order of what they cost; who pays nothing has a level."""
+    page = tmp_path / "page.md"
+    held = Results.load(results / "tiny")
+    options = {"metric": "regret", "at.clients": "6", "at.threshold": "2"}
+    asked = measured.Asked(["tiny"], options, results, page)
+    found = measured._against(asked, Recorded.of("tiny", results / "tiny"), "bytes", "label")
+    final = held.final()
+    rows = final[(final["clients"] == 6) & (final["threshold"].isna() | (final["threshold"] == 2))]
+    expected = rows.groupby("algorithm")[["bytes", "regret"]].mean()
+    for row in found.itertuples():
+        assert row.mean == pytest.approx(expected["regret"][row.algorithm], rel=1e-4)
+        if expected["bytes"][row.algorithm]:
+            assert row.bytes == pytest.approx(expected["bytes"][row.algorithm], rel=1e-4)
+        else:
+            assert np.isnan(row.bytes)
+            assert row.algorithm in ("alone", "random")
 
 
 def test_marks_have_to_be_closed(measured, results, tmp_path, capsys):
     page = tmp_path / "page.md"
     page.write_text("<!-- measured verdicts tiny -->\n<!-- measured verdicts tiny -->\n<!-- /measured -->\n")
-    assert measured.main([str(page), "--results", str(results)]) == 2
+    assert measured.main([str(page), "--results", str(results), "--records", str(results / "records")]) == 2
     assert "not closed" in capsys.readouterr().err
 
 
@@ -217,7 +244,7 @@ def test_a_table_of_several_experiments_has_a_row_for_each(measured, results, tm
         "<!-- measured table tiny other metric=regret columns=algorithm of=alone at.clients=6 name.other=Another -->\n"
         "<!-- /measured -->\n"
     )
-    assert measured.main([str(page), "--results", str(results)]) == 0
+    assert measured.main([str(page), "--results", str(results), "--records", str(results / "records")]) == 0
     lines = page.read_text().splitlines()
     assert lines[1] == "|  | alone |"
     for line, name in ((lines[3], "tiny"), (lines[4], "other")):
@@ -226,3 +253,108 @@ def test_a_table_of_several_experiments_has_a_row_for_each(measured, results, tm
         title, cell = (part.strip() for part in line.strip("|").split("|"))
         assert title == {"tiny": "tiny", "other": "Another"}[name]
         assert float(cell.split("±")[0]) == pytest.approx(mean, rel=0.02)
+
+
+@pytest.mark.parametrize(
+    ("labels", "heads"),
+    [(["a 0.1", "a 10", "b 1"], "0.1 | 1 | 10"), (["a 10", "a 0.1", "b 1"], "10 | 1 | 0.1"), (["a 2", "alone"], "2")],
+)
+def test_numbers_of_labels_are_in_order(measured, tmp_path, labels, heads):
+    """They rise or fall as the first says, whoever has them."""
+    cases = [{"algorithm": label, "point": {}, "figures": {"regret": [1.0, 0.5]}} for label in labels]
+    recorded = Recorded("made", "", "", "", 2, [], [], cases)
+    options = {"metric": "regret", "rows": "label", "columns": "number"}
+    asked = measured.Asked(["made"], options, tmp_path, tmp_path / "page.md", loaded={"made": recorded})
+    assert measured.table(asked).splitlines()[0] == f"| number | {heads} |"
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [({"seeds": 1}, "demo has 1 of 5 seeds"), ({"claims": []}, "of other claims than its file"), ({}, "")],
+)
+def test_results_that_are_not_those_of_the_file_are_not_put_on_record(
+    measured, monkeypatch, tmp_path, capsys, changes, said
+):
+    held = Recorded.read(DOCS / "verdicts" / "demo.json")
+    monkeypatch.setattr(measured.Recorded, "of", lambda *_: replace(held, **changes))
+    (tmp_path / "demo").mkdir()
+    found = measured.differing_records(tmp_path, tmp_path / "records", ["demo"])
+    assert list(found) == ([] if said else [tmp_path / "records" / "demo.json"])
+    assert said in capsys.readouterr().err
+
+
+def test_what_is_not_on_record_keeps_what_it_says(measured, results, tmp_path):
+    page = tmp_path / "page.md"
+    kept = "<!-- measured table huge metric=regret -->\n| of old |\n<!-- /measured -->\n"
+    text = f"{kept}<!-- measured unrecorded -->\n<!-- /measured -->"
+    page.write_text(text)
+    assert measured.main([str(page), "--results", str(results), "--records", str(results / "records")]) == 0
+    assert page.read_text() == text.replace("unrecorded -->\n", "unrecorded -->\n`huge`.\n")
+
+
+def test_verdicts_and_claims_are_kept_line_by_line(measured, results, tmp_path):
+    page = tmp_path / "page.md"
+    page.write_text(
+        "<!-- measured verdicts huge tiny name.tiny=ours -->\n| `huge` (old) | 9 | 1 holds |\n<!-- /measured -->\n"
+        "<!-- measured claims tiny huge only=fails -->\n- `huge`: of old\n- `tiny`: gone\n<!-- /measured -->\n"
+    )
+    assert measured.main([str(page), "--results", str(results), "--records", str(results / "records")]) == 0
+    text = page.read_text()
+    assert "|---|---|---|\n| `huge` (old) | 9 | 1 holds |\n| `tiny` (ours) | 3 | 1 holds, 1 fails |\n" in text
+    assert "- `tiny`: learning hurts (" in text
+    assert "\n- `huge`: of old\n" in text
+    assert "gone" not in text
+
+
+def test_a_page_is_filled_in_where_the_results_are_no_more(measured, results, page, tmp_path):
+    records, elsewhere = tmp_path / "records", ["--results", str(tmp_path / "nowhere")]
+    assert measured.main([str(page), "--results", str(results), "--records", str(records)]) == 0
+    text = page.read_text()
+    page.write_text(PAGE)
+    assert measured.main([str(page), *elsewhere, "--records", str(records)]) == 0
+    assert page.read_text() == text
+    changed = (records / "tiny.json").read_text().replace('"holds"', '"undecided"')
+    (records / "tiny.json").write_text(changed)
+    assert measured.main([str(page), *elsewhere, "--records", str(records), "--check"]) == 1
+    assert measured.main([str(page), "--results", str(results), "--records", str(records), "--check"]) == 1
+
+
+def test_a_record_says_what_the_results_say(results):
+    held, recorded = Results.load(results / "tiny"), Recorded.of("tiny", results / "tiny")
+    path = results / "one.json"
+    path.write_text(recorded.text())
+    assert Recorded.read(path) == recorded
+    assert path.stat().st_size < 10_000
+    summary = held.summary().set_index(held.key)
+    for metric, by in (("regret", 1), ("messages", 1), ("regret_per_client", "clients")):
+        for _, row in recorded.figures(metric).iterrows():
+            (of,) = [
+                at for at in summary.index if all(a == b or (a != a and b != b) for a, b in zip(at, row, strict=False))
+            ]
+            divisor = 1 if by == 1 else dict(zip(held.key, of, strict=True))["clients"]
+            base = metric.removesuffix("_per_client")
+            assert row["mean"] == pytest.approx(summary.loc[[of], base].iloc[0] / divisor, rel=1e-5)
+            assert row["error"] == pytest.approx(summary.loc[[of], f"{base}_se"].iloc[0] / divisor, rel=1e-5)
+    assert [(claim.text, claim.verdict, claim.measured) for claim in recorded.claims] == [
+        (claim.text, claim.verdict, claim.measured) for claim in held.claims
+    ]
+
+
+DOCS = EXTENSIONS.parent
+RECORDS = sorted((DOCS / "verdicts").glob("*.json"))
+
+
+@pytest.mark.parametrize("page", sorted(DOCS.rglob("*.md")), ids=lambda page: str(page.relative_to(DOCS)))
+def test_pages_say_what_is_on_record(measured, page):
+    assert measured.filled(page, DOCS / "verdicts")[0] == page.read_text()
+
+
+@pytest.mark.parametrize("path", RECORDS, ids=lambda path: path.stem)
+def test_records_are_those_of_the_experiments_that_are_shipped(path):
+    """Whoever changes an experiment's claims or algorithms has to run it again."""
+    recorded, experiment = Recorded.read(path), load_experiment(shipped_experiments()[path.stem])
+    assert recorded.name == path.stem
+    assert [claim.text for claim in recorded.claims] == [claim.text for claim in experiment.claims]
+    assert recorded.algorithms == list(experiment.algorithms)
+    assert recorded.sweep == experiment.columns
+    assert recorded.seeds >= experiment.run.seeds

@@ -45,12 +45,11 @@ def test_everything_in_the_reference_can_be_imported(name: str) -> None:
 
 
 def test_examples_become_code() -> None:
-    pytest.importorskip("griffe", reason="needs the extra 'docs'")
-    spec = importlib.util.spec_from_file_location("readable", DOCS / "_extensions" / "readable.py")
+    spec = importlib.util.spec_from_file_location("examples", DOCS / "_extensions" / "examples.py")
     assert spec is not None
     assert spec.loader is not None
-    readable = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(readable)
+    examples = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(examples)
     text = "What it does\n>= 1.\n\n>>> for x in 1, 2:\n...     print(x)\n1\n2\n>>> 3\n3\n\nAnd more.\n"
     code = "\n```pycon\n>>> for x in 1, 2:\n...     print(x)\n1\n2\n>>> 3\n3\n```\n"
-    assert readable.fenced(text) == f"What it does\n\\>= 1.\n\n{code}\nAnd more.\n"
+    assert examples.fenced(text) == f"What it does\n\\>= 1.\n\n{code}\nAnd more.\n"

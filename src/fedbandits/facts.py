@@ -3,8 +3,11 @@
 from fedbandits.contract.facts import (
     RKHS,
     AgentFeatures,
+    Candidates,
     Contamination,
+    Episodes,
     Fact,
+    Game,
     Link,
     Moment,
     Noise,
@@ -18,8 +21,11 @@ from fedbandits.contract.facts import (
 __all__ = [
     "RKHS",
     "AgentFeatures",
+    "Candidates",
     "Contamination",
+    "Episodes",
     "Fact",
+    "Game",
     "Link",
     "Moment",
     "Noise",

@@ -11,11 +11,13 @@ from typing import Any
 import numpy as np
 
 from conformance.family import Trial
-from conformance.subjects import HORIZON, about, confident, home, network_of, problem_of, talkative
+from conformance.subjects import HORIZON, about, confident, home, network_of, talkative
 from fedbandits.contract.arrays import FloatArray
-from fedbandits.contract.facts import Noise, Norms
+from fedbandits.contract.facts import Candidates, Noise, Norms
 from fedbandits.contract.messages import Message
 from fedbandits.contract.problem import Problem
+from fedbandits.contract.streams import seeds_of
+from fedbandits.simulation.loop import posed
 from fedbandits.testing.recording import recorded
 
 Downloads = dict[int, Message]
@@ -93,7 +95,7 @@ def next_choice(name: str, acting: Acting, parameters: Mapping[str, Any], schedu
     """
     algorithm = talkative(name, **parameters)
     environment = home(name, schedule=schedule)
-    problem = problem_of(name, schedule=schedule)
+    problem = posed(environment.world(HORIZON, seeds_of(0).world), algorithm, network_of(name))
     rng = np.random.default_rng(3)
     everybody = np.arange(problem.agents)
     heard: Downloads = {}
@@ -104,7 +106,7 @@ def next_choice(name: str, acting: Acting, parameters: Mapping[str, Any], schedu
                 for row, agent in enumerate(message.who):
                     share = {key: array[row : row + 1] for key, array in message.arrays.items()}
                     heard[int(agent)] = Message(message.kind, everybody[:1], share)
-        arms = rng.standard_normal((problem.agents, 40, problem.dim)) / np.sqrt(problem.dim)
+        arms = _probes(problem, rng)
         indices = acting_on(event.side.agents, acting)(event.side.agents, algorithm, problem, heard)
         scores = indices(arms)
         picks = event.side.agents.choose(everybody, arms)
@@ -117,6 +119,14 @@ def next_choice(name: str, acting: Acting, parameters: Mapping[str, Any], schedu
             changed += moved.sum()
         before = indices
     assert changed >= 5, "nothing that was heard ever changed a mind: the trial shows nothing"
+
+
+def _probes(problem: Problem, rng: np.random.Generator) -> FloatArray:
+    """(n, K, d) arms for everybody: anything, or in an order of each agent's own where there is a list of all."""
+    listed = problem.get(Candidates)
+    if listed is None:
+        return rng.standard_normal((problem.agents, 40, problem.dim)) / np.sqrt(problem.dim)
+    return np.array([rng.permutation(listed.table()) for _ in range(problem.agents)])
 
 
 def acting_on(agents: Any, acting: Acting) -> Callable[..., Indices]:

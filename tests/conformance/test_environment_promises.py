@@ -16,8 +16,9 @@ ON_DATA = {
     "movielens": {"variant": "100k", "min_events": 6, "dim": 3, "arms": 4},
     "shuttle": {"clients": 3},
     "magic": {"clients": 3, "contexts": "unit", "stragglers": 0.5, "presence": 0.4},
+    "clustered-classes": {"clients": 3, "arms": 5, "constant": True},
 }
-TABLES = ("shuttle", "magic")
+TABLES = ("shuttle", "magic", "clustered-classes")
 """Of which there are cases for any number of agents; of logs there are events of their users."""
 
 
@@ -26,13 +27,13 @@ def test_promises_of(name):
     check_environment(ENVIRONMENTS[name](**small().get(name, {})))
 
 
-@pytest.mark.parametrize("name", sorted(small()))
+@pytest.mark.parametrize("name", sorted(name for name in small() if hasattr(ENVIRONMENTS[name], "stragglers")))
 def test_promises_where_agents_come_and_go(name):
     check_environment(ENVIRONMENTS[name](**small().get(name, {}), stragglers=0.5, presence=0.4))
 
 
 @pytest.mark.parametrize("schedule", ["round-robin", "random"])
-@pytest.mark.parametrize("name", sorted(small()))
+@pytest.mark.parametrize("name", sorted(name for name in small() if hasattr(ENVIRONMENTS[name], "schedule")))
 def test_promises_where_one_agent_is_awake_at_a_time(name, schedule):
     check_environment(ENVIRONMENTS[name](**small().get(name, {}), schedule=schedule))
 

@@ -29,8 +29,9 @@ def test_what_it_acts_on_is_what_it_knows(trial):
 
 
 def test_everybody_who_is_told_something_is_tried():
-    """Those that draw at random, or estimate by an optimisation of their own, are tried in `tests/algorithms`."""
-    elsewhere = {"charm", "private-fed-ucb", "consensus-ucb", "rclb"}
+    """Those that draw at random, plan, or estimate by an optimisation of their own are tried in `tests/algorithms`."""
+    planning = {name for name in TALKING if about(name).family == "planning"}
+    elsewhere = {"charm", "private-fed-ucb", "consensus-ucb", "rclb"} | planning
     assert {name for name in TALKING if about(name).family != "any"} - {name for name, *_ in TRIALS} == elsewhere
 
 

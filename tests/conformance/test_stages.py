@@ -31,9 +31,11 @@ SUMS = {
 """Those that send sums and nothing else, which noise can serve."""
 ASKED = {"fedglb-newton", "fedglb-ucb", "fedglb-ucb-1", "fedglb-ucb-2", "one-ucb-glm"}
 """Those whose agents are asked besides, for sums over all their data; see tests/channel/test_answering."""
+RAW = ("rclb", "dis-kernel-ucb", "approx-dis-kernel-ucb", "central-lsvi", "fedlsvi-dense", "fedlsvi-heterogeneous")
+"""Those that send no sums at all, or points whose sums depend on what was sent before."""
 SERVED = {
     "gaussian": SUMS | ASKED,
-    "quantise": {name for name in STAR if name not in ("rclb", "dis-kernel-ucb", "approx-dis-kernel-ucb")},
+    "quantise": {name for name in STAR if name not in RAW},
     "robust": {"central-linucb", "dis-kernel-features", "dislinucb", "fedlinucb-async"},
 }
 """By stage, the algorithms that it can serve."""

@@ -19,8 +19,11 @@ from fedbandits.contract.facts import (
     FACTS,
     RKHS,
     AgentFeatures,
+    Candidates,
     Contamination,
+    Episodes,
     Fact,
+    Game,
     Link,
     Moment,
     Noise,
@@ -54,6 +57,16 @@ TOLD = {
         lambda size: st.lists(st.tuples(*[st.floats(-1e6, 1e6)] * size), min_size=1, max_size=4).map(
             lambda rows: AgentFeatures(tuple(rows))
         )
+    ),
+    "candidates": st.lists(st.tuples(*[st.floats(-1e6, 1e6)] * 2), min_size=1, max_size=4, unique=True).map(
+        lambda rows: Candidates(tuple(rows))
+    ),
+    "episodes": st.builds(Episodes, st.integers(1, 10**6)),
+    "game": st.builds(
+        Game,
+        st.integers(1, 100),
+        st.none() | st.integers(1, 4).map(lambda m: tuple(tuple(range(m)) for _ in range(m))),
+        st.none() | st.tuples(st.integers(1, 9), st.integers(1, 9)),
     ),
     "range": st.tuples(st.floats(-1e6, 1e6), st.floats(1e-3, 1e6)).map(lambda pair: Range(pair[0], sum(pair))),
 }
@@ -168,7 +181,7 @@ def test_what_is_needed_is_there_or_missed_by_name():
         SIZES.need(Shared, by=about)
     assert str(caught.value) == (
         "async-linucb-am: needs to know the fact 'shared', which nobody has told; use an environment that tells it, "
-        "such as 'linear-shared'"
+        "such as 'linear-shared'; a deployed agent is told by facts=[Shared(...)]"
     )
 
 

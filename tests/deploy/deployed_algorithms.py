@@ -11,7 +11,16 @@ from fedbandits.contract.algorithm import Algorithm
 from fedbandits.environments import ENVIRONMENTS, Environment
 
 STAR = sorted(name for name, kind in ALGORITHMS.items() if kind.about.topology == "star" and kind.about.says)
-TYPICAL = ("dislinucb", "async-linucb", "hetofedbandit-e", "fedglb-newton", "fedglb-ucb", "rclb")
+TYPICAL = (
+    "dislinucb",
+    "async-linucb",
+    "hetofedbandit-e",
+    "fedglb-newton",
+    "fedglb-ucb",
+    "rclb",
+    "fedlsvi-dense",
+    "fedlsvi-rare",
+)
 """One of each way to talk."""
 TALKATIVE: dict[str, dict[str, Any]] = {
     "fedglb-ucb": {"threshold": 0.5, "scale": 0.1},
@@ -33,6 +42,13 @@ TALKATIVE: dict[str, dict[str, Any]] = {
     "neural-linear": {"width": 4, "steps": 3},
     "fn-ucb": {"width": 4, "steps": 3},
     "fn-ucb-less": {"width": 4, "steps": 3},
+    "fed-go-ucb": {"width": 3, "rounds": 4, "explore": 10, "threshold": 0.5},
+    "fed-go-ucb-ensemble": {"width": 3, "rounds": 4, "explore": 10, "threshold": 0.5, "members": 2},
+    "one-go-ucb": {"width": 3, "rounds": 4, "explore": 10},
+    "central-lsvi": {"width": 0.5},
+    "fedlsvi-dense": {"threshold": 0.5, "width": 0.5},
+    "fedlsvi-heterogeneous": {"threshold": 0.5, "width": 0.5},
+    "fedlsvi-rare": {"threshold": 1.5, "width": 0.5},
 }
 """Parameters under which an algorithm talks several times within a few dozen steps."""
 SMALL: dict[str, dict[str, Any]] = {
@@ -44,6 +60,9 @@ SMALL: dict[str, dict[str, Any]] = {
     "gap": {"clients": 6, "dim": 5, "arms": 7},
     "rkhs-mixture": {"clients": 6, "arms": 7},
     "cosine": {"clients": 6, "dim": 4, "arms": 5},
+    "hartmann6": {"clients": 6, "arms": 7},
+    "linear-mdp": {"clients": 6, "length": 4, "states": 7, "dim": 5, "arms": 4},
+    "agent-mdp": {"clients": 6, "length": 4, "states": 7, "dim": 5, "arms": 4, "kinds": 2},
 }
 
 

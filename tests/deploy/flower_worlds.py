@@ -11,10 +11,10 @@ from typing import Any, Literal
 import numpy as np
 
 from fedbandits.contract.algorithm import Algorithm
-from fedbandits.contract.arrays import IntArray, State
+from fedbandits.contract.arrays import FloatArray, IntArray, State
 from fedbandits.contract.streams import seeds_of
 from fedbandits.contract.wire import Wire
-from fedbandits.deploy import Agent
+from fedbandits.deploy import Agent, Decision
 from fedbandits.deploy.flower.book.book import Book
 from fedbandits.deploy.flower.conversation.carrier import Patience
 from fedbandits.deploy.flower.conversation.coordinator import Coordinator
@@ -68,7 +68,8 @@ class Deployed:
         self, where: Path, algorithm: Algorithm, environment: Environment, horizon: int, seed: int = 0
     ) -> None:
         self.seeds = seeds_of(seed)
-        self.world: World = environment.world(horizon, self.seeds.world)
+        self.new_world = lambda: environment.world(horizon, seeds_of(seed).world)
+        self.world: World = self.new_world()
         self.where = where
         self.settings = settings_of(algorithm, self.world, seed)
         self.agents = [self.open(identity) for identity in range(self.settings.agents)]
@@ -92,12 +93,24 @@ class Deployed:
 
 
 def live(agents: list[Agent], world: World, step: int) -> IntArray:
+    """Everybody who is awake decides and is rewarded, one episode after the other where decisions come in sequence."""
     turn = world.turn(step)
-    decisions = [agents[who].decide(arms) for who, arms in zip(turn.who, turn.arms, strict=True)]
-    picks = np.array([decision.index for decision in decisions])
+    decisions = [_decision(agents[who], arms) for who, arms in zip(turn.who, turn.arms, strict=True)]
+    picks = np.array([0 if decision is None else decision.index for decision in decisions])
     for who, decision, reward in zip(turn.who, decisions, world.pay(step, picks).rewards, strict=True):
-        agents[who].reward(decision.id, reward)
+        if decision is not None:
+            agents[who].reward(decision.id, reward)
     return picks
+
+
+def _decision(agent: Agent, arms: FloatArray) -> Decision | None:
+    """None where an episode is over before it had all its stages."""
+    if agent.status().episodes is None:
+        return agent.decide(arms)
+    if arms.any():
+        return agent.decide(arms, episode="running")
+    agent.finish("running")
+    return None
 
 
 def settings_of(algorithm: Algorithm, world: World, seed: int) -> Settings:
@@ -124,7 +137,7 @@ class Simulated(Together):
     """The same federation as one population in one process."""
 
     def __init__(self, deployed: Deployed) -> None:
-        self.world = deployed.world
+        self.world = deployed.new_world()  # worlds may move
         conditions = Conditions(server=deployed.seeds.server, common=deployed.seeds.common)
         algorithm, problem = deployed.settings.algorithm, deployed.world.problem
         super().__init__(algorithm, problem, deployed.seeds.agents, conditions=conditions)

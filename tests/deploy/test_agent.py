@@ -37,7 +37,7 @@ from fedbandits.deploy import (
     UnknownDecisionError,
     Verdict,
 )
-from fedbandits.facts import RKHS, Link, Noise, Norms, Range, Shared, Truth
+from fedbandits.facts import RKHS, AgentFeatures, Candidates, Episodes, Game, Link, Noise, Norms, Range, Shared, Truth
 from fedbandits.transport.carriers import Carrier, hold
 
 ALONE = np.zeros(1, dtype=np.int64)
@@ -412,8 +412,11 @@ def test_a_federation_of_deployed_agents_is_the_simulation(opened, name):
 
 @pytest.mark.parametrize("name", [name for name in ALGORITHMS if ALGORITHMS[name].about.topology != "graph"])
 def test_every_algorithm_without_peers_can_be_deployed(opened, name):
-    agent = opened(algorithm=ALGORITHMS[name](), facts=[Range(0.0, 1.0), Norms(), Shared(2), RKHS(1.0)])
-    decision = agent.decide(np.eye(DIM))
+    known = [Range(0.0, 1.0), Norms(), Shared(2), RKHS(1.0), Episodes(1), AgentFeatures(((1.0,),))]
+    known += [Candidates.of(np.eye(DIM)), Game(1)]
+    agent = opened(algorithm=ALGORITHMS[name](), facts=known)
+    plans = ALGORITHMS[name].about.family == "planning"
+    decision = agent.decide(np.eye(DIM), episode="one" if plans else None)
     assert agent.reward(decision.id, 1.0)
     again = opened(algorithm=None, dim=None)
     assert again.algorithm == agent.algorithm
@@ -786,9 +789,11 @@ def test_forgetting_everything_and_nothing(opened, clock):
 def test_what_learns_by_keeping_observations_says_so(opened, clock):
     agent = opened(algorithm=fb.algorithms.NUCBGLM(), clock=clock)
     decision = agent.decide(arms_of(0))
+    agent.decide(arms_of(1), who="nobody")
+    assert agent.reward(decision.id, 1.0)
     with pytest.raises(CannotForgetError, match="n-ucb-glm keeps its observations"):
         agent.forget(clock.now + 1)
-    assert agent.reward(decision.id, 1.0)
+    assert agent.forget(who="nobody") == 1, "nothing was learned from it"
 
 
 # the life of an object

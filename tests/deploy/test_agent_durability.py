@@ -19,7 +19,7 @@ from collections.abc import Callable
 from contextlib import contextmanager, suppress
 from multiprocessing.connection import Client, Connection, Listener
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
@@ -97,17 +97,17 @@ class Twin:
 # kill -9
 
 
-def nursery() -> None:
+def nursery(settings: Settings = SETTINGS, opened: Callable[..., Agent] = opened) -> None:
     """Fork a child for every line read: where its agent lives, how to open it, and where to take orders from."""
-    rehearse(SETTINGS)
+    rehearse(settings)
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
     for line in sys.stdin:
         if os.fork() == 0:
-            child(**json.loads(line))
+            child(opened, **json.loads(line))
             os._exit(0)
 
 
-def child(path: str, options: dict[str, Any], address: str) -> None:
+def child(opened: Callable[..., Agent], path: str, options: dict[str, Any], address: str) -> None:
     with Client(address) as parent:
         parent.send(os.getpid())
         agent = opened(Path(path), **options)
@@ -138,11 +138,14 @@ class Fuse:
 class Ward:
     """Orders to one agent whose process is killed now and then, and a twin that is told what was acknowledged."""
 
+    program: ClassVar[str] = __file__
+    """The nursery."""
+
     def __init__(self, path: Path, options: dict[str, Any], seed: int) -> None:
         self.path = path
         self.options = options
         self.random = random.Random(seed)
-        self.twin = Twin()
+        self.twin = self.new_twin()
         self.ids: list[str | None] = []
         """Of every decision; None where the process died before it could say the id."""
         self.values: dict[int, float] = {}
@@ -151,7 +154,12 @@ class Ward:
         self.committed_unheard = 0
         self.listener = Listener(family="AF_UNIX")
         environment = os.environ | {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
-        self.nursery = subprocess.Popen([sys.executable, __file__], stdin=subprocess.PIPE, text=True, env=environment)
+        self.nursery = subprocess.Popen(
+            [sys.executable, self.program], stdin=subprocess.PIPE, text=True, env=environment
+        )
+
+    def new_twin(self) -> Any:
+        return Twin()
 
     def close(self) -> None:
         self.listener.close()
@@ -218,7 +226,7 @@ class Ward:
             assert (rewards, letters) == (len(self.values), len(self.letters))
             if carried_out:
                 self.ids.append(None)
-                self.twin.decide(order[1])
+                self.twin.decide(*order[1:])
         else:
             assert decisions == len(self.ids)
             connection.send((None, *order))

@@ -18,6 +18,7 @@ import pytest
 import fedbandits as fb
 from fedbandits.deploy import Agent, AgentError, CorruptError, StorageError, back_up, check_file
 from fedbandits.deploy.flower.book.book import Book
+from fedbandits.deploy.storage.journal_format import AGENT
 from fedbandits.deploy.storage.log_check import log_damage, log_of
 
 FIXTURES = Path(__file__).parent / "fixtures"
@@ -113,7 +114,7 @@ def test_many_flipped_bits_are_found_or_harmless(left, tmp_path, seed):
 def test_a_whole_file_is_said_to_be_whole_and_is_left_alone(left, tmp_path):
     path = laid_out(left, tmp_path / "whole")
     report = check_file(path)
-    assert (report.kind, report.format, report.findings) == ("agent", 3, ())
+    assert (report.kind, report.format, report.findings) == ("agent", AGENT.newest, ())
     assert {"the log", "the structure", "the model", "decisions (15)", "the sequence of entries"} <= set(report.whole)
     assert {name: (path.parent / name).read_bytes() for name in left} == left
     with Agent.open(path, warm=False) as agent:
@@ -132,7 +133,7 @@ def test_a_whole_file_is_said_to_be_whole_and_is_left_alone(left, tmp_path):
         ("DELETE FROM decisions WHERE entry = 2", "1 of 28 entries are missing, beside 0 that were forgotten"),
         ("DELETE FROM rewards WHERE entry = 3", "1 of 28 entries are missing, beside 0 that were forgotten"),
         ("UPDATE snapshots SET books = replace(books, ' ', '')", "the model after entry 16 is damaged"),
-        ("DROP INDEX shown_at", "the tables are not those of format 3"),
+        ("DROP INDEX shown_at", f"the tables are not those of format {AGENT.newest}"),
     ],
 )
 def test_history_that_was_changed_is_found(left, tmp_path, damage, finding):

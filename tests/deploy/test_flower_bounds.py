@@ -23,7 +23,7 @@ from fedbandits.deploy.flower.conversation.coordinator import Coordinator
 from fedbandits.deploy.flower.trust.inspection import Inspector, RejectedError
 from fedbandits.deploy.flower.trust.past import Past, Pasts, Trust
 from fedbandits.deploy.settings import Settings
-from fedbandits.facts import RKHS, Link, Norms, Range
+from fedbandits.facts import RKHS, AgentFeatures, Episodes, Link, Norms, Range
 from fedbandits.models import limits
 
 ALONE = np.zeros(1, dtype=np.int64)
@@ -32,7 +32,8 @@ DIM, HORIZON = 2, 20
 
 def known(name: str, **parameters: Any) -> Settings:
     link = "logistic" if fb.algorithms.ALGORITHMS[name].about.family == "generalized" else "identity"
-    facts = [Range(-1.0, 1.0), Norms(1.0, 2.0), Link(link), RKHS(1.0, low=-2.0, high=2.0)]
+    facts = [Range(-1.0, 1.0), Norms(1.0, 2.0), Link(link), RKHS(1.0, low=-2.0, high=2.0), Episodes(2)]
+    facts.append(AgentFeatures(((1.0,), (0.5,), (0.0,))))
     return Settings(algorithm=talkative(name, **parameters), dim=DIM, arms=3, agents=3, horizon=HORIZON, facts=facts)
 
 
@@ -167,7 +168,8 @@ def test_the_link_is_the_algorithms_own():
 ASKED_PLAINLY = [
     name
     for name in STAR
-    if name not in ("rclb", "approx-dis-kernel-ucb") and fb.algorithms.ALGORITHMS[name].about.family != "neural"
+    if name not in ("rclb", "approx-dis-kernel-ucb")
+    and fb.algorithms.ALGORITHMS[name].about.family not in ("neural", "nonlinear")
 ]
 """Those who are asked for what they have, or at a point; the suite holds the others to their bounds (`bounds`)."""
 

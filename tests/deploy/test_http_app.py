@@ -31,7 +31,7 @@ from fedbandits.deploy.http.app import create_app
 from fedbandits.deploy.http.body import parsed
 from fedbandits.deploy.http.configuration import Limits
 from fedbandits.deploy.http.refusals import STATUS, RefusedError
-from fedbandits.facts import Range
+from fedbandits.facts import Episodes, Range
 
 ARMS = {"reminder": [1.0, 0.2, 0.0], "call": [1.0, 0.0, 0.7]}
 TOKEN = "a-token-that-is-only-used-in-tests"
@@ -341,6 +341,25 @@ def test_without_token_only_names_of_this_machine(agent: Agent) -> None:
         assert code_of(client.get("/status", headers={"Host": host})) == "forbidden_host"
 
 
+def test_decisions_in_sequence(tmp_path):
+    planner = fb.algorithms.LSVIUCB(width=0.5)
+    with Agent.open(tmp_path / "ward.db", planner, 2, facts=[Episodes(3)], durable=False, warm=False) as ward:
+        client = speaking(ward)
+        arms = [[1.0, 0.0], [0.0, 1.0]]
+        chosen = client.post("/decisions", json={"arms": arms, "episode": "patient-17"}).json()
+        assert code_of(client.post("/decisions", json={"arms": arms})) == "invalid_input"
+        other = {"arms": arms, "episode": "patient-17", "who": "somebody"}
+        assert code_of(client.post("/decisions", json={"decisions": [other]})) == "conflict"
+        for outcome in ("ended", "over"):
+            told = client.post("/finish", json={"episode": "patient-17"}).json()
+            assert told == {"episode": "patient-17", "outcome": outcome}
+        assert code_of(client.post("/finish", json={"episode": "patient-18"})) == "unknown_episode"
+        assert client.get("/status").json()["episodes"]["waiting"] == 1
+        client.post("/rewards", json={"decision": chosen["id"], "value": 1.0})
+        assert client.get("/status").json()["episodes"]["closed"] == 1
+        assert "fedbandits_agent_closed_episodes_total 1.0" in client.get("/metrics").text
+
+
 def test_the_schema_tells_sizes_and_security(agent: Agent) -> None:
     schema = speaking(agent).get("/openapi.json").json()
     rows, named = schema["components"]["schemas"]["Choice"]["properties"]["arms"]["oneOf"]
@@ -348,7 +367,8 @@ def test_the_schema_tells_sizes_and_security(agent: Agent) -> None:
     assert (named["maxProperties"], named["additionalProperties"]["maxItems"]) == (5, 3)
     assert "between -5 and 5" in schema["components"]["schemas"]["Reward"]["properties"]["value"]["description"]
     secured = {path: "security" in next(iter(methods.values())) for path, methods in schema["paths"].items()}
-    assert secured == {"/decisions": True, "/rewards": True, "/status": True, "/metrics": True, "/health": False}
+    closed = ("/decisions", "/rewards", "/finish", "/status", "/metrics")
+    assert secured == dict.fromkeys(closed, True) | {"/health": False}
     open_schema = speaking(agent, token=None).get("/openapi.json").json()
     assert not any("security" in method for path in open_schema["paths"].values() for method in path.values())
 

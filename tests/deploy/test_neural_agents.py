@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-import os
-import random
-import signal
 import threading
-import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import numpy as np
 import pytest
 from deployed_algorithms import home, talkative
 from flower_worlds import Deployed, assert_same, open_agent
-from forks import forked
+from killed_lives import Life, assert_the_same_when_killed
 
 import fedbandits as fb
 from fedbandits.algorithms.neural import network_agents, parameters
@@ -269,45 +265,6 @@ def test_snapshots_are_as_large_as_the_data_and_no_larger(name, tmp_path):
 # kill -9
 
 
-class Life:
-    """What was done with an agent, in order: its decisions, rewards, and letters."""
-
-    def __init__(self, agent: Agent) -> None:
-        self.done: list[tuple[Any, ...]] = []
-        real_decide, real_reward, real_answer = agent.decide, agent.reward, agent.answer
-
-        def decide(arms: Any) -> Any:
-            self.done.append(("decide", arms))
-            return real_decide(arms)
-
-        def reward(decision: str, value: float) -> bool:
-            self.done.append(("reward", value))
-            return real_reward(decision, value)
-
-        def answer(text: bytes, conversation: str, turn: int, verdicts: Any = None) -> bytes | None:
-            reply = real_answer(text, conversation, turn, verdicts)
-            self.done.append(("answer", text, conversation, turn, verdicts, reply))
-            return reply
-
-        agent.decide, agent.reward, agent.answer = decide, reward, answer  # type: ignore[method-assign,assignment]
-
-
-def go_on(agent: Agent, life: list[tuple[Any, ...]], told: IO[str] | None = None) -> None:
-    """Do what is left of a life, telling of each thing once it is done."""
-    status = agent.status()
-    for number in range(status.decisions + status.rewards + status.letters, len(life)):
-        what, *rest = life[number]
-        if what == "decide":
-            agent.decide(rest[0])
-        elif what == "reward":
-            agent.reward([one.decision for one in agent.log() if one.reward is None][-1], rest[0])
-        else:
-            assert agent.answer(*rest[:4]) == rest[4]
-        if told is not None:
-            told.write(f"{number}\n")
-            told.flush()
-
-
 @pytest.mark.parametrize("name", ["neural-linear", "neural-ucb", "fn-ucb"])
 def test_killed_again_and_again_an_agent_with_a_network_is_what_it_would_have_been(name, tmp_path):
     """The same life is led in one go and by processes of which each is killed in the middle: the same state to the last
@@ -315,33 +272,7 @@ def test_killed_again_and_again_an_agent_with_a_network_is_what_it_would_have_be
     """
     chosen: dict[str, Any] = {"matrix": "diagonal"} if name == "fn-ucb" else {}
     state, life, settings = _reference(tmp_path / "whole", name, **chosen)
-    path, chance = tmp_path / "agent.db", random.Random(0)
-    heard = -1
-
-    def open_it() -> Agent:
-        return open_agent(path, settings, 0, snapshot_every=7)
-
-    def lead(out: IO[str]) -> None:
-        go_on(open_it(), life, out)
-
-    for _ in range(12):
-        pid, out = forked(lead)
-        limit = heard + 1 + chance.randrange(1 + len(life) // 10)
-        while heard < limit and (line := out.readline()):
-            heard = int(line)
-        time.sleep(chance.random() * 0.004)
-        os.kill(pid, signal.SIGKILL)
-        os.waitpid(pid, 0)
-        heard = max([heard, *(int(line) for line in out if line.endswith("\n"))])
-        out.close()
-    with open_it() as agent:
-        status = agent.status()
-        assert heard < status.decisions + status.rewards + status.letters
-        go_on(agent, life)
-        found = agent.state()
-    assert found.keys() == state.keys()
-    for part, array in state.items():
-        assert found[part].tobytes() == array.tobytes(), part
+    assert_the_same_when_killed(tmp_path / "agent.db", settings, life, state)
 
 
 def _reference(where: Path, name: str, **chosen: Any) -> tuple[State, list[tuple[Any, ...]], Settings]:

@@ -18,7 +18,21 @@ from fedbandits.deploy import Agent, SettingsError
 from fedbandits.deploy.algorithm_description import algorithm_from_plain, algorithm_to_plain
 from fedbandits.deploy.flower.conversation.desk import fingerprint
 from fedbandits.deploy.settings import Settings, made, stored
-from fedbandits.facts import RKHS, AgentFeatures, Contamination, Link, Moment, Noise, Norms, Place, Range, Shared
+from fedbandits.facts import (
+    RKHS,
+    AgentFeatures,
+    Candidates,
+    Contamination,
+    Episodes,
+    Game,
+    Link,
+    Moment,
+    Noise,
+    Norms,
+    Place,
+    Range,
+    Shared,
+)
 
 LINUCB = fb.algorithms.DisLinUCB(threshold=2.0)
 EVERYTHING = [
@@ -31,6 +45,9 @@ EVERYTHING = [
     Range(0.0, 1.0),
     RKHS((0.5, 1.0, 2.0)),
     AgentFeatures(((0.5, 1.0), (-1.0, 0.0))),
+    Candidates(((0.5, 1.0, 0.0), (-1.0, 0.0, 0.0))),
+    Episodes(7),
+    Game(2, sees=((0,), (1,)), board=(3, 4)),
 ]
 
 

@@ -119,7 +119,7 @@ def test_blocks_are_cut_by_decisions_not_by_arms():
     instance = world("bernoulli", clients=10_000, arms=100)
     instance.turn(0)
     assert instance._steps == 2**18 // 10_000
-    for array in (instance._lanes, instance._means):
+    for array in (instance._drawn.lanes, instance._drawn.means):
         assert array.strides[:2] == (0, 0)
 
 
@@ -128,7 +128,7 @@ def test_blocks_of_a_large_population_with_stragglers_stay_small(schedule):
     """One agent decides at a time, but whether each of 1000 is there is drawn in every step."""
     instance = world("bernoulli", clients=1000, schedule=schedule, stragglers=0.5)
     instance.turn(0)
-    assert max(instance._there.size, instance._shocks.size) <= 2**18
+    assert max(instance._drawn.there.size, instance._drawn.shocks.size) <= 2**18
 
 
 def test_fixed_arms_with_parameters_of_ones_own():

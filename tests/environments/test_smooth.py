@@ -30,7 +30,7 @@ def shown(instance, steps=30):
     for step in range(steps):
         turn = instance.turn(step)
         arms.append(turn.arms)
-        means.append(instance._means[instance._seek(step)])
+        means.append(instance.means_at(step))
     return np.concatenate(arms), np.concatenate(means)
 
 
@@ -70,7 +70,7 @@ def test_rewards_are_clicks_of_that_probability():
     for step in range(400):
         turn = instance.turn(step)
         hits.append(instance.pay(step, np.zeros(len(turn.who), dtype=np.int64)).rewards)
-        expected.append(instance._means[instance._seek(step)][:, 0])
+        expected.append(instance.means_at(step)[:, 0])
     hits, expected = np.concatenate(hits), np.concatenate(expected)
     assert set(np.unique(hits)) == {0.0, 1.0}
     error = np.sqrt((expected * (1 - expected)).sum())

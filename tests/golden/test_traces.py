@@ -3,7 +3,8 @@
 `traces-0.1.0.jsonl` holds, line by line, a run at small size of every experiment and algorithm of that version, and
 what came of it: final figures, and a digest of regret, reward, ledger, synchronisations, regret by client and privacy
 spent at every step. Digests are of floating point numbers: another processor may round differently, so the file says
-which one it was made on.
+which one it was made on. What was changed on purpose since is stated in the changelog: runs whose noise or schedule is
+another one are not in the file, those whose accounting alone is have no digest, and FCLUB-DC has its constants of then.
 """
 
 from __future__ import annotations
@@ -44,7 +45,8 @@ def test_runs_are_what_they_were(runs: list[dict[str, Any]]) -> None:
     if any(run["environment"]["name"] in REAL for run in runs) and "FEDBANDITS_DATA" not in os.environ:
         pytest.skip("FEDBANDITS_DATA is not set: these runs need the real data")
     for run in runs:
-        assert outcome(run) == run["found"], run["key"]
+        found = run["found"]
+        assert {name: value for name, value in outcome(run).items() if name in found} == found, run["key"]
 
 
 def outcome(run: dict[str, Any]) -> dict[str, Any]:

@@ -30,9 +30,11 @@ def test_few_observations_are_found_in_the_difference(seed, d, before, more, siz
     ridge = 0.3
     inverse = np.linalg.inv(old + ridge * np.eye(d))
     inverse = (inverse + inverse.T) / 2
-    grown = add_to_inverse(inverse, factor)
+    moment, theta = np.arange(1.0, d + 1), np.empty(d)
+    grown = add_to_inverse(inverse, factor, moment, theta)
     wanted = np.linalg.inv(new + ridge * np.eye(d))
     np.testing.assert_allclose(inverse, wanted, rtol=1e-7, atol=1e-9)
+    np.testing.assert_allclose(theta, inverse @ moment, rtol=1e-9, atol=1e-9)
     np.testing.assert_array_equal(inverse, inverse.T)
     logdets = [np.linalg.slogdet(gram + ridge * np.eye(d))[1] for gram in (old, new)]
     assert grown == pytest.approx(logdets[1] - logdets[0], rel=1e-7, abs=1e-8)

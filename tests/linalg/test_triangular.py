@@ -1,4 +1,5 @@
-"""Triangular systems held row by row: against scipy, and the same bits wherever a right-hand side stands."""
+"""Triangular systems held row by row: against scipy, and the same bits wherever a right-hand side stands and in however
+many steps rows are solved for."""
 
 from __future__ import annotations
 
@@ -34,3 +35,23 @@ def test_a_column_is_the_same_beside_whichever_others_it_stands(t):
             part = np.ascontiguousarray(work[:, first : first + width])
             forward(packed, t, part)
             np.testing.assert_array_equal(part, whole[:, first : first + width])
+
+
+@pytest.mark.parametrize("width", [1, 3, 6, 20])
+def test_rows_that_were_solved_for_before_change_no_bit(width):
+    _, packed, work = system(61, width)
+    whole = work.copy()
+    forward(packed, 61, whole)
+    for first in range(62):
+        steps = work.copy()
+        forward(packed, first, steps)
+        np.testing.assert_array_equal(steps[first:], work[first:])  # what follows is left alone
+        forward(packed, 61, steps, first)
+        np.testing.assert_array_equal(steps, whole)
+
+
+@pytest.mark.parametrize(("count", "first"), [(5, 0), (4, 5), (4, -1)])
+def test_rows_that_are_not_there_are_refused(count, first):
+    _, packed, work = system(4, 2)
+    with pytest.raises(ValueError, match="fewer rows"):
+        forward(packed, count, work, first)

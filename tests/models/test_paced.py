@@ -20,6 +20,8 @@ PACED = sorted(name for name, kind in ALGORITHMS.items() if issubclass(kind, Pac
 FOUND = {name for name in PACED if name.startswith("hetofedbandit")}
 """Those whose clusters, and with them who is served when, are found in data."""
 FREE = [name for name in PACED if name not in FOUND]
+PLANNING = {name for name in PACED if about(name).family == "planning"}
+"""Those whose schedules count episodes."""
 EVERY = 4
 HORIZON = 30
 SMALL = {"hetofedbandit": {"explore": 6}, "hetofedbandit-pq": {"explore": 6}, "hetofedbandit-async": {"explore": 6}}
@@ -34,9 +36,10 @@ def at_home(name, **schedule):
 
 
 def test_whoever_calls_by_data_at_a_server_can_have_a_schedule():
-    """But for phases, whose lengths are what the algorithm is about."""
+    """But for phases, whose lengths are what the algorithm is about, and planners that hand over transitions."""
     by_data = {name for name in ALGORITHMS if about(name).calls == "data" and about(name).topology == "star"}
-    assert by_data - {"rclb"} == set(PACED)
+    phased = {"rclb", "fed-go-ucb", "fed-go-ucb-ensemble"}
+    assert by_data - phased - {"central-lsvi", "fedlsvi-dense", "fedlsvi-heterogeneous"} == set(PACED)
 
 
 @pytest.mark.parametrize("name", PACED)
@@ -58,7 +61,7 @@ def test_the_entry_says_what_the_instance_does(name):
     assert own.calls == ("data" if name in FOUND else "scheduled")
     assert own.says == default.says
     if name not in FOUND:
-        assert own.talks.startswith("by a schedule, after 4 own turns")
+        assert own.talks.startswith(f"by a schedule, after 4 {'episodes' if name in PLANNING else 'own turns'}")
         assert own.guarantee.startswith("none proved for a schedule")
 
 
@@ -76,7 +79,7 @@ def test_triggers_would_break_that_promise():
         Check("calls", replace(one, algorithm=lying(threshold=0.5)))()
 
 
-@pytest.mark.parametrize("name", sorted(set(FREE) - {"fclub-dc", "oracle-clusters"}))
+@pytest.mark.parametrize("name", sorted(set(FREE) - {"fclub-dc", "oracle-clusters"} - PLANNING))
 def test_all_talk_after_so_many_turns(name):
     trace = fb.simulate(paced(name), home(name), horizon=HORIZON, seed=1)
     when = 1 + np.flatnonzero(np.diff(trace.syncs, prepend=0))

@@ -126,3 +126,19 @@ def test_events_are_the_releases_of_each_arm():
     first, second = means.events(0)
     assert [part.noise_multiplier for part in first.events] == pytest.approx([2**0.55, 4**0.55])
     assert second.events == []
+
+
+def test_a_schedule_that_became_denser_is_caught_up_with_and_costs_no_more():
+    """State that was saved under a sparser schedule goes on under one with more releases for the same budget."""
+    before, after = regular(0.1, 1.1, 60), regular(0.25, 1.1, 60)
+    old = mechanism(1, 1, before)
+    one = np.zeros(1, dtype=np.int64)
+    for _ in range(30):
+        old.observe(one, one, np.ones(1))
+    new = mechanism(1, 1, after)
+    new.load(old.state())
+    made = [count for count in range(31, 61) if new.observe(one, one, np.ones(1)).all()]
+    assert made[:4] == [31, 32, 33, 34]
+    assert new.releases[0, 0] == len(after.counts)
+    late = np.array([10, 20, 30, *made])
+    assert (late >= after.counts).all(), "later than scheduled, hence with a smaller loss than is accounted for"

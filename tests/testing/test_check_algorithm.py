@@ -494,6 +494,18 @@ def test_choices_that_are_not_as_they_are_told(kind, named):
     assert named in found.found
 
 
+class Hurried(Agents):
+    def learn(self, who, arms, picks, rewards):
+        super().learn(who, arms, picks, rewards / 2)
+
+    def compiled(self):
+        return self.optimists()
+
+
+def test_compiled_functions_that_do_something_else():
+    assert broken(mutant(Hurried)).check == "compiled"
+
+
 class Polite(Agents):
     def answer(self, request):
         return super().answer(request) if request.kind in ("collect", "pool") else None

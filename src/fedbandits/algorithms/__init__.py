@@ -48,7 +48,18 @@ from fedbandits.algorithms.linear.independent import IndependentLinTS, Independe
 from fedbandits.algorithms.neural.fn_ucb import FNUCB, FNUCBLess
 from fedbandits.algorithms.neural.neural_linear import NeuralLinear
 from fedbandits.algorithms.neural.neural_ucb import NeuralTS, NeuralUCB
+from fedbandits.algorithms.nonlinear.fed_go_ucb import FedGOUCB, OneGOUCB
+from fedbandits.algorithms.nonlinear.fed_go_ucb_ensemble import FedGOUCBEnsemble
+from fedbandits.algorithms.nonlinear.n_go_ucb import NGOUCB
 from fedbandits.algorithms.phased.rclb import RCLB
+from fedbandits.algorithms.planning.central_lsvi import CentralLSVI
+from fedbandits.algorithms.planning.fedlsvi_dense import FedLSVIDense
+from fedbandits.algorithms.planning.fedlsvi_heterogeneous import FedLSVIHeterogeneous
+from fedbandits.algorithms.planning.fedlsvi_rare import FedLSVIRare
+from fedbandits.algorithms.planning.games.lsvi_independent import LSVIIndependent
+from fedbandits.algorithms.planning.games.mg_lsvi import MGLSVI
+from fedbandits.algorithms.planning.games.q_independent import QIndependent
+from fedbandits.algorithms.planning.lsvi_ucb import LSVIUCB
 from fedbandits.algorithms.private.fedlinucb_network import FedLinUCBNetwork
 from fedbandits.algorithms.private.fedlinucb_private import FedLinUCBPrivate
 from fedbandits.algorithms.private.ldp_linucb import LDPLinUCB
@@ -112,6 +123,18 @@ ALGORITHMS: Registry[Algorithm] = Registry(
         NeuralLinear,
         NeuralUCB,
         NeuralTS,
+        FedGOUCB,
+        FedGOUCBEnsemble,
+        OneGOUCB,
+        NGOUCB,
+        LSVIUCB,
+        CentralLSVI,
+        FedLSVIDense,
+        FedLSVIRare,
+        FedLSVIHeterogeneous,
+        MGLSVI,
+        QIndependent,
+        LSVIIndependent,
         UCB1,
         RobustUCB,
         ThompsonBeta,
@@ -144,6 +167,9 @@ __all__ = [
     "IGPUCB",
     "KLUCB",
     "LDPGPUCB",
+    "LSVIUCB",
+    "MGLSVI",
+    "NGOUCB",
     "NUCBGLM",
     "RCLB",
     "RCLLF",
@@ -153,6 +179,7 @@ __all__ = [
     "AsyncLinUCB",
     "AsyncLinUCBAM",
     "CentUCB1",
+    "CentralLSVI",
     "CentralLinUCB",
     "ConsensusUCB",
     "DPUCBInt",
@@ -167,7 +194,12 @@ __all__ = [
     "FedGLBUCB1",
     "FedGLBUCB2",
     "FedGLBUCB3",
+    "FedGOUCB",
+    "FedGOUCBEnsemble",
     "FedGPUCB",
+    "FedLSVIDense",
+    "FedLSVIHeterogeneous",
+    "FedLSVIRare",
     "FedLinUCBAsync",
     "FedLinUCBNetwork",
     "FedLinUCBPrivate",
@@ -186,6 +218,7 @@ __all__ = [
     "KernelTS",
     "KernelUCB",
     "LDPLinUCB",
+    "LSVIIndependent",
     "MPUCBDelayed",
     "NOnsGLM",
     "NaiveKernelUCB",
@@ -193,11 +226,13 @@ __all__ = [
     "NeuralLinear",
     "NeuralTS",
     "NeuralUCB",
+    "OneGOUCB",
     "OneUCBGLM",
     "OracleClusters",
     "PrivateFedUCB",
     "PrivateGPUCB",
     "PrivateLinUCB",
+    "QIndependent",
     "Random",
     "RobustCentUCB",
     "RobustFedUCB",

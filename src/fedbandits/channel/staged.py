@@ -101,6 +101,11 @@ class BlindAgents(StagedAgents):
         """(n,) who has been told anything."""
         self.rng = rng
 
+    def situate(self, who: IntArray, stages: IntArray) -> None:
+        """Both are."""
+        self.inner.situate(who, stages)
+        self.acting.situate(who, stages)
+
     def choose(self, who: IntArray, arms: FloatArray) -> IntArray:
         """What acting agents choose; at random where nothing is known."""
         check_arms(who, arms, len(self), self._dim)

@@ -109,7 +109,8 @@ def status(db: AgentFile, as_json: AsJson = False) -> None:
         told = {"algorithm": opened.algorithm.about.name, "identity": settings.identity, "agents": settings.agents}
         facts = told | found | {"synchronised_at": None if moment is None else moment.isoformat()}
         if not as_json:
-            facts["budget"] = None if standing.budget is None else str(standing.budget)
+            nested = {"budget": standing.budget, "episodes": standing.episodes}
+            facts |= {name: None if part is None else str(part) for name, part in nested.items()}
     print_facts(facts, as_json=as_json)
 
 

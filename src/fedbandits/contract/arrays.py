@@ -86,9 +86,23 @@ def first_highest(who: IntArray, scores: FloatArray) -> IntArray:
     return np.asarray(scores.argmax(axis=1))
 
 
+def places(who: IntArray, n: int) -> IntArray | slice:
+    """`who` (w,) as an index into arrays of n agents: a slice where it is everybody in order, which copies nothing."""
+    return slice(None) if len(who) == n and (who[1:] > who[:-1]).all() else who
+
+
 def shown_to(listeners: int, arrays: Mapping[str, Array]) -> dict[str, Array]:
     """The single row of each array (1, ...), shown to all listeners: nothing is copied until somebody keeps it."""
-    return {name: np.broadcast_to(array, (listeners, *array.shape[1:])) for name, array in arrays.items()}
+    return {name: _shown(listeners, array) for name, array in arrays.items()}
+
+
+def _shown(listeners: int, array: Array) -> Array:
+    """`numpy.broadcast_to`, which is slow for what is told in every round, of the single row of `array`."""
+    if len(array) != 1 or not array.flags.c_contiguous:
+        return np.broadcast_to(array, (listeners, *array.shape[1:]))
+    shown: Array = np.ndarray((listeners, *array.shape[1:]), array.dtype, array, strides=(0, *array.strides[1:]))
+    shown.flags.writeable = False
+    return shown
 
 
 def check_state(state: Mapping[str, Array], expected: Mapping[str, Array]) -> None:

@@ -24,6 +24,7 @@ from fedbandits.contract.wire import Direction, Wire
 
 UNITS = ("messages", "signals", "scalars", "bytes")
 DIRECTIONS: tuple[Direction, ...] = ("up", "down", "peer")
+_ROWS = {direction: row for row, direction in enumerate(DIRECTIONS)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,12 +58,14 @@ class Ledger(Stateful):
         if copies is not None and copies.shape != message.who.shape:
             raise ValueError(f"copies needs one number for each of {len(message.who)} agents, got {copies.shape}")
         times = len(message.who) if copies is None else int(copies.sum())
-        row = self.counts[DIRECTIONS.index(direction)]
+        row = self.counts[_ROWS[direction]]
         if not message.arrays:
             row[1] += times
         elif not message.lengths:  # all shares weigh the same
             size = wire.size(message, direction)
-            row += (times, 0, times * size.scalars, times * size.bytes)
+            row[0] += times
+            row[2] += times * size.scalars
+            row[3] += times * size.bytes
         else:
             scalars, weights = wire.sizes_of(message, direction)
             each = 1 if copies is None else copies

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -56,6 +56,38 @@ class Population(Stateful):
     def attribute(self, who: IntArray, persons: IntArray) -> None:
         """What each of `who` learns next is about a person: `persons` (w,) are numbers that stand for them, the same
         one for the same person. Only those who protect persons want to know.
+        """
+
+    # without the interpreter
+
+    def compiled(self) -> Any:
+        """The arrays these agents are made up of, by reference, in a named tuple for which compiled functions stand
+        (`contract.compiled`); None where there are none, or where these agents do not do now what those would do.
+        Asked for again whenever anything but those functions may have changed the agents.
+        """
+        return None
+
+    def tend(self) -> None:
+        """Do what compiled functions leave to be done after a step that they played."""
+
+    # in episodes
+
+    @property
+    def stages(self) -> int | None:
+        """How many decisions an episode has at most, for agents who plan (the fact `Episodes`); None where each
+        decision stands for itself.
+        """
+        return None
+
+    def situate(self, who: IntArray, stages: IntArray) -> None:
+        """Each of `who` is asked in that stage of an episode (w,), from 0, until it learns something. Agents who plan
+        count the turns of one episode after the other; whoever has several under way at once, and lets an agent learn
+        one of them whole when it is over, says which stage a choice is for.
+        """
+
+    def truncate(self, who: IntArray, arms: FloatArray) -> None:
+        """The running episode of each of `who` is followed no further, though it need not be over: `arms` (w, K, d) are
+        where its last choice has led. What is known of it counts; nothing where it has not begun.
         """
 
     # with a server
@@ -124,6 +156,12 @@ class Population(Stateful):
 
     def urgency(self) -> FloatArray | None:
         """(n,) how close each agent is to calling: 0 after a conversation, 1 where it does; None without a trigger."""
+        return None
+
+    def preparing(self) -> BoolArray | None:
+        """(n,) who is still in a first phase, in which it only gathers what it will act on later; None where there is
+        no such phase.
+        """
         return None
 
     def ellipsoids(self) -> Ellipsoids | None:

@@ -9,6 +9,10 @@
 - ``budget.words`` (4,) str, ``budget.numbers`` (3,) and ``budget.used`` (n, 3) float64: a budget of privacy, what it
   means (unit, adjacency, definition, mechanism), how large it is (epsilon, delta, releases allowed), and what each
   agent has used (epsilon, the same strictly, releases); see `budget`;
+- ``game.board`` (2,) int64 and ``game.paths`` (n, m) int64: rows and columns of a board, and the cells that each agent
+  came through in the last whole episode;
+- ``game.front`` (k, n) and ``game.returns`` (m, n) float64: the Pareto front of a game, and what each agent earned in
+  its last episodes;
 - ``omitted`` (k,) str: names of arrays that were too large to be kept.
 """
 
@@ -30,6 +34,10 @@ TRUTH = "truth.clusters"
 EDGES = "network.edges"
 KNOWN = "network.known"
 LEADERS = "network.leaders"
+BOARD = "game.board"
+PATHS = "game.paths"
+FRONT = "game.front"
+RETURNS = "game.returns"
 OMITTED = "omitted"
 LARGEST = 500 * 500
 """Entries of the largest array kept of a run: the graph of 500 agents, or 125,000 links."""

@@ -56,7 +56,7 @@ class Problem:
         if found is None:
             raise ConfigError(
                 f"{by.name}: needs to know the fact {kind.name!r}, which nobody has told; use an environment that "
-                f"tells it, such as {by.environment!r}"
+                f"tells it, such as {by.environment!r}; a deployed agent is told by facts=[{kind.__name__}(...)]"
             )
         return found
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 from abc import abstractmethod
+from functools import cache
 from typing import ClassVar
 
 from fedbandits.contract.arrays import IntArray, State
@@ -17,11 +19,36 @@ class Server(Stateful):
     """Whether everything that is kept of agents follows from the sums of what they hand over, so that one that hands
     over minus all of it is out of what the server knows, but for rounding. What it tells of it, it tells at once."""
 
+    waits: ClassVar[bool] = False
+    """Whether it does nothing at all as long as nobody calls."""
+
     @abstractmethod
     def converse(self, callers: IntArray) -> Conversation:
         """Given the floor after every step, with those who called (perhaps nobody): talk, or return."""
         raise NotImplementedError
 
+    def patience(self) -> int:
+        """For how many of the next steps it need not be given the floor, unless somebody calls, since it would say
+        nothing; `passed` tells it how many there were. See `patience_of`.
+        """
+        return sys.maxsize if self.waits else 0
+
+    def passed(self, steps: int) -> None:
+        """`steps` steps are over, in which nobody called and nobody was given the floor."""
+
     def portrait(self) -> State:
         """Named arrays for people to look at, as ``graph`` (n, n) and ``clusters`` (m, n); see `portrait`. Copies."""
         return {}
+
+
+def patience_of(server: Server) -> int:
+    """`server.patience()`, unless a subclass has changed `converse` and has not said again how it is to be read."""
+    return server.patience() if _says_again(type(server)) else 0  # type: ignore[arg-type]
+
+
+@cache
+def _says_again(kind: type) -> bool:
+    order = kind.__mro__
+    said = min(order.index(cls) for cls in order if {"patience", "waits"} & vars(cls).keys())
+    done = min(order.index(cls) for cls in order if "converse" in vars(cls))
+    return said <= done

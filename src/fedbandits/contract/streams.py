@@ -148,25 +148,31 @@ def _split_mix(seed: WordArray) -> WordArray:
 
 
 @jit
+def next_uniform(words: WordArray, i: int) -> float:
+    """The next draw of agent i from the open unit interval, `words` (n, 4) being those of all streams."""
+    a = words[i, 0]
+    b = words[i, 1]
+    c = words[i, 2]
+    d = words[i, 3]
+    total = a + d
+    result = ((total << np.uint64(23)) | (total >> np.uint64(41))) + a
+    shifted = b << np.uint64(17)
+    c ^= a
+    d ^= b
+    b ^= c
+    a ^= d
+    c ^= shifted
+    d = (d << np.uint64(45)) | (d >> np.uint64(19))
+    words[i, 0] = a
+    words[i, 1] = b
+    words[i, 2] = c
+    words[i, 3] = d
+    # 52 bits, centred in their cell: neither 0 nor 1 can occur, not even by rounding
+    return (float(result >> np.uint64(12)) + 0.5) * 2.0**-52
+
+
+@jit
 def _fill_uniform(words: WordArray, who: IntArray, out: FloatArray) -> None:
     for i in range(len(who)):
-        a = words[who[i], 0]
-        b = words[who[i], 1]
-        c = words[who[i], 2]
-        d = words[who[i], 3]
         for j in range(out.shape[1]):
-            total = a + d
-            result = ((total << np.uint64(23)) | (total >> np.uint64(41))) + a
-            shifted = b << np.uint64(17)
-            c ^= a
-            d ^= b
-            b ^= c
-            a ^= d
-            c ^= shifted
-            d = (d << np.uint64(45)) | (d >> np.uint64(19))
-            # 52 bits, centred in their cell: neither 0 nor 1 can occur, not even by rounding
-            out[i, j] = (float(result >> np.uint64(12)) + 0.5) * 2.0**-52
-        words[who[i], 0] = a
-        words[who[i], 1] = b
-        words[who[i], 2] = c
-        words[who[i], 3] = d
+            out[i, j] = next_uniform(words, who[i])

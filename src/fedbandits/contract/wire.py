@@ -17,10 +17,10 @@ from __future__ import annotations
 
 import math
 import struct
-from collections.abc import Callable, Hashable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 
@@ -215,8 +215,7 @@ class Wire:
 
     def check(self, message: Message, direction: Direction) -> None:
         """Raise `WireError` unless `message` is one of the declared utterances."""
-        form = _form(message, direction)
-        if self.utterances is None or form in self._passed:
+        if self.utterances is None or self._known_form(message, direction) is not None:
             return
         declared = self.declared(message.kind, direction)
         required = {name for name, item in declared.items() if not item.optional}
@@ -238,15 +237,35 @@ class Wire:
                     f"{name!r} of message {message.kind!r} ({direction}) has shape {array.shape[1:]} "
                     f"per agent, declared is {self._expected(item)}"
                 )
-        _remember(self._passed, form, True)
+        if not message.lengths:
+            self._remember(message, direction, self._measure(message, direction, 0))
 
     def size(self, message: Message, direction: Direction, row: int = 0) -> Size:
         """Scalars and bytes of one agent's share of `message`, without encoding it."""
         if not message.arrays:
             return Size(0, 0)
-        form = _form(message, direction)
-        if form in self._weighed:
-            return self._weighed[form]
+        known = self._known_form(message, direction)
+        return self._measure(message, direction, row) if known is None else known.size
+
+    def _known_form(self, message: Message, direction: Direction) -> _Form | None:
+        """What a message of this kind looked like that has passed, if this one looks like it; None where shares differ
+        from agent to agent.
+        """
+        known = self._passed.get((message.kind, direction))
+        if known is None or message.lengths or known.parts.keys() != message.arrays.keys():
+            return None
+        for name, array in message.arrays.items():
+            dtype, shape = known.parts[name]
+            if array.dtype != dtype or array.shape[1:] != shape:
+                return None
+        return known
+
+    def _remember(self, message: Message, direction: Direction, size: Size) -> None:
+        """An algorithm says few things, over and over: what they are is looked up once."""
+        parts = {name: (array.dtype, array.shape[1:]) for name, array in message.arrays.items()}
+        self._passed[message.kind, direction] = _Form(parts, size)
+
+    def _measure(self, message: Message, direction: Direction, row: int) -> Size:
         scalars = 0
         total = 3 + len(message.kind)
         for name, array in message.arrays.items():
@@ -255,9 +274,7 @@ class Wire:
             count = _entries(shape, self._triangular(item))
             scalars += count
             total += 4 + len(name) + 4 * len(shape) + _length(count, array.dtype, item.bits if item else None)
-        size = Size(scalars, total)
-        _remember(self._weighed, form, size)
-        return size
+        return Size(scalars, total) if message.arrays else Size(0, 0)
 
     def sizes_of(self, message: Message, direction: Direction) -> tuple[IntArray, IntArray]:
         """(w,) scalars and bytes of every agent's share of `message`."""
@@ -363,12 +380,8 @@ class Wire:
         }
 
     @cached_property
-    def _passed(self) -> dict[_Form | None, bool]:
-        """The forms of messages that were found to be as declared."""
-        return {}
-
-    @cached_property
-    def _weighed(self) -> dict[_Form | None, Size]:
+    def _passed(self) -> dict[tuple[str, Direction], _Form]:
+        """What the latest message of every kind looked like that was found to be as declared, and what it weighs."""
         return {}
 
     def _item(self, kind: str, direction: Direction, name: str) -> WireField | None:
@@ -418,25 +431,13 @@ class Wire:
 
 
 _PIECE = 4096
-_FORMS = 256
-
-_Form = tuple[Hashable, ...]
-_Known = TypeVar("_Known")
 
 
-def _form(message: Message, direction: Direction) -> _Form | None:
-    """All that checking and weighing depend on; None where shares differ from agent to agent."""
-    if message.lengths:
-        return None
-    return message.kind, direction, *((name, array.dtype, array.shape[1:]) for name, array in message.arrays.items())
+class _Form(NamedTuple):
+    """All that checking and weighing depend on: the type of every array and the shape of a share of it."""
 
-
-def _remember(known: dict[_Form | None, _Known], form: _Form | None, value: _Known) -> None:
-    """An algorithm says few things, over and over; where sizes are free they may be many."""
-    if form is not None:
-        if len(known) == _FORMS:
-            known.clear()
-        known[form] = value
+    parts: dict[str, tuple[np.dtype[Any], tuple[int, ...]]]
+    size: Size
 
 
 def _is_packable(dtype: np.dtype[np.generic], bits: int) -> bool:

@@ -14,8 +14,9 @@ from typing import Protocol
 
 import numpy as np
 
-from fedbandits.contract.arrays import BoolArray, FloatArray, IntArray
+from fedbandits.contract.arrays import BoolArray, FloatArray, IntArray, State
 from fedbandits.contract.catalogue import AboutEnvironment
+from fedbandits.contract.compiled import Block
 from fedbandits.contract.facts import Truth
 from fedbandits.contract.problem import Problem
 from fedbandits.contract.state import Stateful
@@ -61,6 +62,12 @@ class World(Stateful):
         """The outcome of `picks` (w,) in `step`."""
         raise NotImplementedError
 
+    def block(self, step: int) -> Block | None:
+        """Turns beginning at or before `step` that can be played without asking: what `turn` and `pay` would say of
+        them, to the last bit. None where there are none, as always unless a subclass says otherwise.
+        """
+        return None
+
     # what nobody in the world may know, for measuring and for oracles
 
     def truth(self, step: int = 0) -> Truth | None:
@@ -74,6 +81,16 @@ class World(Stateful):
     def mean_rewards(self) -> FloatArray | None:
         """(K,) the mean reward of each arm, where the same K arms are shown at every turn to everybody; else None."""
         return None
+
+    def bayes_regret(self) -> float | None:
+        """How much the best of all policies played so far falls short, in the mean over scalarisations of what agents
+        earn: E max_pi <v, V^pi> - max_played <v, V^pi>. None where that cannot be told.
+        """
+        return None
+
+    def portrait(self) -> State:
+        """Named arrays for people to look at; see `portrait`. Copies."""
+        return {}
 
 
 def parts_of(seed: np.random.SeedSequence, count: int) -> list[np.random.SeedSequence]:

@@ -31,6 +31,19 @@ class Wrapping(Population):
         """As the inner agents do."""
         self.inner.attribute(who, persons)
 
+    @property
+    def stages(self) -> int | None:
+        """As the inner agents have."""
+        return self.inner.stages
+
+    def situate(self, who: IntArray, stages: IntArray) -> None:
+        """As the inner agents are."""
+        self.inner.situate(who, stages)
+
+    def truncate(self, who: IntArray, arms: FloatArray) -> None:
+        """As the inner agents do."""
+        self.inner.truncate(who, arms)
+
     def calling(self) -> BoolArray:
         """As the inner agents do."""
         return self.inner.calling()
@@ -58,6 +71,10 @@ class Wrapping(Population):
     def urgency(self) -> FloatArray | None:
         """As the inner agents tell."""
         return self.inner.urgency()
+
+    def preparing(self) -> BoolArray | None:
+        """As the inner agents tell."""
+        return self.inner.preparing()
 
     def ellipsoids(self) -> Ellipsoids | None:
         """As the inner agents tell."""

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from fedbandits.deploy.embedded.agent import Agent
     from fedbandits.deploy.embedded.decision import Decision
     from fedbandits.deploy.embedded.logged import Logged
-    from fedbandits.deploy.embedded.status import Budget, Status
+    from fedbandits.deploy.embedded.status import Budget, EpisodesStanding, Status
     from fedbandits.deploy.errors import (
         AgentError,
         CannotForgetError,
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
         SettingsError,
         StorageError,
         UnknownDecisionError,
+        UnknownEpisodeError,
     )
 
 __all__ = [
@@ -40,6 +41,7 @@ __all__ = [
     "CorruptError",
     "Decision",
     "DiskFullError",
+    "EpisodesStanding",
     "ExpiredError",
     "InputError",
     "LetterError",
@@ -51,6 +53,7 @@ __all__ = [
     "Status",
     "StorageError",
     "UnknownDecisionError",
+    "UnknownEpisodeError",
     "Verdict",
     "back_up",
     "check_file",
@@ -60,6 +63,7 @@ _HOMES = {
     "Agent": "embedded.agent",
     "Budget": "embedded.status",
     "Decision": "embedded.decision",
+    "EpisodesStanding": "embedded.status",
     "Logged": "embedded.logged",
     "Status": "embedded.status",
     "Report": "check",

@@ -44,9 +44,14 @@ _ROWS = {
     "counters": "name, value, digest",
     "places": "place, name, retired, digest",
     "imports": "content, at, rows, digest",
+    "episodes": "first, name, at, stages, ended, closed, closed_at, learned, digest",
+    "stages": "decision, episode, stage, digest",
 }
 """What the digests of a table are over, and last the digest itself."""
-_ENTRIES = "SELECT entry FROM decisions UNION ALL SELECT entry FROM rewards UNION ALL SELECT entry FROM letters"
+_ENTRIES = (
+    "SELECT entry FROM decisions UNION ALL SELECT entry FROM rewards UNION ALL SELECT entry FROM letters "
+    "UNION ALL SELECT closed AS entry FROM episodes WHERE closed IS NOT NULL"
+)
 _DAMAGE = (sqlite3.Error, UnicodeError, ValueError, TypeError, KeyError, OverflowError)
 """What reading a damaged row may raise."""
 
@@ -189,7 +194,7 @@ def _sequence(db: sqlite3.Connection) -> Iterator[str]:
         yield f"{present - different} entries are there twice"
     if different + removed != newest:
         yield f"{newest - different - removed} of {newest} entries are missing, beside {removed} that were forgotten"
-    for table in ("shown", "kept", "rewards"):
+    for table in ("shown", "kept", "rewards", "stages"):
         lost = f"SELECT count(*) FROM {table} WHERE decision NOT IN (SELECT entry FROM decisions)"
         (count,) = db.execute(lost).fetchone()
         if count:

@@ -30,6 +30,10 @@ class UnknownDecisionError(AgentError, LookupError):
     """No decision of that id is on record: it was never taken here, or it has been forgotten."""
 
 
+class UnknownEpisodeError(AgentError, LookupError):
+    """No episode of that name is on record: no decision was taken in it, or it has been forgotten."""
+
+
 class ConflictError(AgentError):
     """The same decision or the same turn of a conversation, told again, but differently."""
 

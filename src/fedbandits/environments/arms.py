@@ -13,7 +13,7 @@ import numpy as np
 
 from fedbandits.contract.arrays import FloatArray, IntArray
 from fedbandits.linalg.jit import jit
-from fedbandits.linalg.kernels import aligned
+from fedbandits.linalg.recycled import Recycled
 
 Spread = Literal["sphere", "decaying", "biased"]
 """Directions uniform on the unit sphere; or Gaussian with coordinate variances (d - j)/d, j = 0..d-1, scaled to unit
@@ -40,12 +40,13 @@ class FreshArms:
         self.size = arms * dim
         self._biased = spread == "biased"
         self._scale = _deviations(dim, spread)
+        self._lanes, self._means = Recycled(lines=True), Recycled()
 
     def draw(self, who: IntArray, theta: FloatArray, rng: np.random.Generator) -> tuple[FloatArray, FloatArray]:
         """For awake agents `who` (B, w): lanes (B, w, d, K) and their mean rewards (B, w, K)."""
-        lanes = aligned((*who.shape, len(self._scale), self._arms))
+        lanes = self._lanes.empty((*who.shape, len(self._scale), self._arms))
         rng.standard_normal(out=lanes)
-        means = np.empty((*who.shape, self._arms))
+        means = self._means.empty((*who.shape, self._arms))
         _finish_fresh(lanes, self._scale, self._biased, theta, who, means)
         return lanes, means
 
@@ -60,6 +61,7 @@ class PoolArms:
             self.pool[:, -1] = 1.0
         self._arms = arms
         self.size = arms * dim
+        self._lanes, self._means = Recycled(lines=True), Recycled()
         self._theta: FloatArray | None = None
         self._values = np.empty((0, pool))
 
@@ -68,8 +70,8 @@ class PoolArms:
         if self._theta is not theta:
             self._theta, self._values = theta, theta @ self.pool.T
         uniforms = rng.random((*who.shape, self._arms))
-        lanes = aligned((*who.shape, self.pool.shape[1], self._arms))
-        means = np.empty((*who.shape, self._arms))
+        lanes = self._lanes.empty((*who.shape, self.pool.shape[1], self._arms))
+        means = self._means.empty((*who.shape, self._arms))
         _show(uniforms, self.pool, self._values, who, lanes, means)
         return lanes, means
 
@@ -87,6 +89,20 @@ class OneSetOfArms:
         lanes = np.broadcast_to(self._lanes, (*who.shape, *self._lanes.shape))
         scores = theta @ self._lanes
         return lanes, np.broadcast_to(scores[0], (*who.shape, scores.shape[1])) if len(theta) == 1 else scores[who]
+
+
+class GivenArms:
+    """The K `points` (K, d), in the same order for everybody at every turn, with mean rewards `values` (K,)."""
+
+    def __init__(self, points: FloatArray, values: FloatArray) -> None:
+        self.points, self.values = points, values
+        self._lanes = np.ascontiguousarray(points.T)
+        self.size = points.size
+
+    def draw(self, who: IntArray, theta: FloatArray, rng: np.random.Generator) -> tuple[FloatArray, FloatArray]:
+        """For awake agents `who` (B, w): lanes (B, w, d, K) and mean rewards (B, w, K), read-only views of one row."""
+        lanes = np.broadcast_to(self._lanes, (*who.shape, *self._lanes.shape))
+        return lanes, np.broadcast_to(self.values, (*who.shape, len(self.values)))
 
 
 class FixedArms:

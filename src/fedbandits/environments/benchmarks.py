@@ -54,7 +54,7 @@ class Benchmark(Smooth):
     def _law(self) -> Law:
         return Uniform(self.noise)
 
-    def _facts(self) -> tuple[Fact, ...]:
+    def _facts(self, source: ArmSource) -> tuple[Fact, ...]:
         low, high = self.extremes()
         reach = Uniform(self.noise).reach
         return (

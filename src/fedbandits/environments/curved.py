@@ -90,7 +90,7 @@ class Curved(Smooth):
     def _law(self) -> Law:
         return Gaussian(self.noise)
 
-    def _facts(self) -> tuple[Fact, ...]:
+    def _facts(self, source: ArmSource) -> tuple[Fact, ...]:
         return Noise(self.noise), Norms(parameter=self.largest, arms=1.0)
 
 

@@ -8,19 +8,22 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 import numpy as np
 from scipy.special import gamma
 
 from fedbandits.contract.arrays import FloatArray
+from fedbandits.contract.compiled import ADDED, BELOW
 from fedbandits.graphs.network import Outliers
 from fedbandits.linalg.jit import jit
 from fedbandits.linalg.links import LinkName, MeanFunction, means
 
 
 class Law(Protocol):
-    """How scores become mean rewards, and mean rewards observed ones."""
+    """How scores become mean rewards, and mean rewards observed ones. One of which compiled loops know how it does the
+    latter, from one shock for each decision, has the number of that way as `compiled` (`contract.compiled`).
+    """
 
     def means(self, scores: FloatArray) -> FloatArray:
         """Mean rewards of arms with the given scores <theta, x>."""
@@ -37,6 +40,7 @@ class Gaussian:
     """y = <theta, x> + N(0, noise^2)."""
 
     noise: float
+    compiled: ClassVar[int] = ADDED
 
     def means(self, scores: FloatArray) -> FloatArray:
         """The scores themselves."""
@@ -56,6 +60,7 @@ class Uniform:
     """y = <theta, x> + uniform noise of standard deviation `noise`, which is also its sub-Gaussian constant."""
 
     noise: float
+    compiled: ClassVar[int] = ADDED
 
     @property
     def reach(self) -> float:
@@ -80,6 +85,7 @@ class Bernoulli:
     """y is 1 with probability mu(<theta, x>), else 0: clicks."""
 
     link: LinkName
+    compiled: ClassVar[int] = BELOW
 
     def means(self, scores: FloatArray) -> FloatArray:
         """mu of the scores; under the identity link these very scores."""

@@ -7,13 +7,14 @@ mean rewards; an environment only says how the parameters are drawn.
 from __future__ import annotations
 
 from copy import copy
-from typing import Annotated, ClassVar
+from typing import Annotated, ClassVar, NamedTuple
 
 import numpy as np
 from pydantic import Field, model_validator
 
 from fedbandits.contract.arrays import BoolArray, FloatArray, IntArray
 from fedbandits.contract.catalogue import AboutEnvironment
+from fedbandits.contract.compiled import Block, untouched
 from fedbandits.contract.facts import Noise, Norms, Range, Shared, Truth
 from fedbandits.contract.parameters import parameters
 from fedbandits.contract.problem import Problem
@@ -26,6 +27,20 @@ from fedbandits.linalg.jit import jit
 
 _BLOCK = 2**18
 """Numbers drawn at once; part of what a seed means, since every block has its own generator."""
+
+
+class _Drawn(NamedTuple):
+    """A block of steps: who (B, w) is awake, the shocks of their rewards, the arms they see (B, w, d, K), their mean
+    rewards (B, w, K), the highest and the mean of these (B, w), and who is there (B, n), unless everybody is.
+    """
+
+    who: IntArray
+    shocks: FloatArray
+    lanes: FloatArray
+    means: FloatArray
+    best: FloatArray
+    chance: FloatArray
+    there: BoolArray | None
 
 
 class LinearWorld(World):
@@ -58,6 +73,8 @@ class LinearWorld(World):
         awake = attendance.awake_per_step(schedule, problem.agents)
         self._steps = max(1, _BLOCK // (awake * source.size))
         self._block = -1
+        self._drawn: _Drawn | None = None
+        self._handed_over: Block | None = None
 
     def with_parameters(self, theta: FloatArray) -> LinearWorld:
         """The same arms, noise and presence under other parameters."""
@@ -75,38 +92,70 @@ class LinearWorld(World):
 
     def turn(self, step: int) -> Turn:
         """Who is awake, and what they see; see `World`."""
-        at = self._seek(step)
-        who, lanes = self._who[at], self._lanes[at]
-        if self._presence is None:
+        drawn, at = self._seek(step)
+        who, lanes = drawn.who[at], drawn.lanes[at]
+        if drawn.there is None:
             return Turn(who, lanes.transpose(0, 2, 1))
-        there = self._there[at]
+        there = drawn.there[at]
         shown = there[who]
         return Turn(who[shown], _rows(lanes, shown).transpose(0, 2, 1), reachable=there)
 
     def pay(self, step: int, picks: IntArray) -> Outcome:
         """Rewards and pseudo-regrets; see `World`."""
-        at = self._seek(step)
-        means, shocks = self._means[at], self._shocks[at]
-        if self._presence is not None:
-            shown = self._there[at][self._who[at]]
-            means, shocks = _rows(means, shown), shocks[shown]
-        earned, regrets, chance = _settle(means, picks)
-        return Outcome(self._law.rewards(earned, shocks), regrets, chance)
+        drawn, at = self._seek(step)
+        means, shocks, best, chance = drawn.means[at], drawn.shocks[at], drawn.best[at], drawn.chance[at]
+        if drawn.there is not None:
+            shown = drawn.there[at][drawn.who[at]]
+            means, shocks, best, chance = _rows(means, shown), shocks[shown], best[shown], chance[shown]
+        earned = means[np.arange(len(picks)), picks]
+        return Outcome(self._law.rewards(earned, shocks), best - earned, chance)
 
-    def _seek(self, step: int) -> int:
+    def means_at(self, step: int) -> FloatArray:
+        """(w, K) the mean rewards of what is drawn for `step`, whether or not everybody is there to see it."""
+        drawn, at = self._seek(step)
+        return np.asarray(drawn.means[at])
+
+    def block(self, step: int) -> Block | None:
+        """See `World`: where everybody is there, and rewards are made of a mean and one shock."""
+        law = getattr(self._law, "compiled", None)
+        if self._presence is not None or law is None or not untouched(self, LinearWorld, "turn", "pay"):
+            return None
+        drawn, _ = self._seek(step)
+        if self._handed_over is None:
+            self._handed_over = Block(
+                first=self._block * self._steps,
+                who=np.ascontiguousarray(drawn.who),
+                arms=_lines(drawn.lanes),
+                means=_lines(drawn.means),
+                best=np.ascontiguousarray(drawn.best),
+                chance=np.ascontiguousarray(drawn.chance),
+                shocks=drawn.shocks,
+                law=law,
+            )
+        return self._handed_over
+
+    def _draw(self, first: int, rng: np.random.Generator) -> _Drawn:
+        """Steps `first` and those after it."""
+        who = attendance.draw(self._schedule, self.problem.agents, first, self._steps, rng)
+        shocks = self._law.shocks(rng, who.shape)
+        lanes, scores = self._source.draw(who, self.theta, rng)
+        means = self._law.means(scores)
+        there = None
+        if self._presence is not None:
+            there = rng.random((self._steps, self.problem.agents)) < self._presence
+        return _Drawn(who, shocks, lanes, means, *outlook(means), there)
+
+    def _seek(self, step: int) -> tuple[_Drawn, int]:
         block, at = divmod(step, self._steps)
-        if block != self._block:
+        if self._drawn is None or block != self._block:
             key = (*self._seed.spawn_key, block)
             seed = np.random.SeedSequence(self._seed.entropy, spawn_key=key)
             rng = np.random.Generator(np.random.SFC64(seed))
-            self._who = attendance.draw(self._schedule, self.problem.agents, block * self._steps, self._steps, rng)
-            self._shocks = self._law.shocks(rng, self._who.shape)
-            self._lanes, scores = self._source.draw(self._who, self.theta, rng)
-            self._means = self._law.means(scores)
-            if self._presence is not None:
-                self._there = rng.random((self._steps, self.problem.agents)) < self._presence
+            # room for arms is used again if nobody holds them
+            self._drawn = self._handed_over = None
+            self._drawn = self._draw(block * self._steps, rng)
             self._block = block
-        return at
+        return self._drawn, at
 
 
 def _rows(array: FloatArray, shown: BoolArray) -> FloatArray:
@@ -114,22 +163,35 @@ def _rows(array: FloatArray, shown: BoolArray) -> FloatArray:
     return array[: np.count_nonzero(shown)] if array.strides[0] == 0 else array[shown]
 
 
+def _lines(array: FloatArray) -> FloatArray:
+    """(B, w, ...) -> (B w, ...), or (1, ...) where all rows are one and the same in memory."""
+    if array.strides[:2] == (0, 0):
+        return array[0, :1].copy()
+    return np.ascontiguousarray(array).reshape(-1, *array.shape[2:])
+
+
+def outlook(means: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """(B, w, K) mean rewards -> (B, w) the highest of every decision, and what a uniformly random choice brings."""
+    best, chance = _outlook(_lines(means))
+    if len(best) == 1:
+        return np.broadcast_to(best, means.shape[:2]), np.broadcast_to(chance, means.shape[:2])
+    return best.reshape(means.shape[:2]), chance.reshape(means.shape[:2])
+
+
 @jit
-def _settle(means: FloatArray, picks: IntArray) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Mean rewards and pseudo-regrets (w,) of `picks` (w,) among arms with `means` (w, K), and the means' mean."""
-    chosen = np.empty(len(picks))
-    regrets = np.empty(len(picks))
-    chance = np.empty(len(picks))
-    for i in range(len(picks)):
+def _outlook(means: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """(m, K) -> (m,) maxima and means."""
+    highest = np.empty(len(means))
+    chance = np.empty(len(means))
+    for i in range(len(means)):
         best = means[i, 0]
         total = means[i, 0]
         for k in range(1, means.shape[1]):
             best = max(best, means[i, k])
             total += means[i, k]
-        chosen[i] = means[i, picks[i]]
-        regrets[i] = best - chosen[i]
+        highest[i] = best
         chance[i] = total / means.shape[1]
-    return chosen, regrets, chance
+    return highest, chance
 
 
 @parameters

@@ -86,7 +86,7 @@ class RKHSMixture(Smooth):
     def _law(self) -> Law:
         return Bernoulli("identity")
 
-    def _facts(self) -> tuple[Fact, ...]:
+    def _facts(self, source: ArmSource) -> tuple[Fact, ...]:
         return Noise(0.5), Range(0.0, 1.0), RKHS(self.lengthscale, low=-self.radius, high=self.radius)
 
 

@@ -14,7 +14,7 @@ from fedbandits.contract.facts import Fact
 from fedbandits.contract.parameters import parameters
 from fedbandits.contract.problem import Problem
 from fedbandits.contract.world import World, parts_of
-from fedbandits.environments.arms import ArmSource
+from fedbandits.environments.arms import ArmSource, GivenArms
 from fedbandits.environments.attendance import Attendance
 from fedbandits.environments.laws import Law
 from fedbandits.environments.linear import LinearWorld, presences
@@ -27,10 +27,15 @@ class FunctionWorld(LinearWorld):
         """None: no agent can know all of f."""
         return None
 
+    def mean_rewards(self) -> FloatArray | None:
+        """Those of the candidates, where there are any; see `World`."""
+        return self._source.values.copy() if isinstance(self._source, GivenArms) else None
+
 
 @parameters
 class Smooth(ABC):
-    """`clients` agents with one function f in common, each of whom sees `arms` new arms at every turn.
+    """`clients` agents with one function f in common, each of whom sees `arms` arms at every turn: new ones, unless
+    a subclass says otherwise.
 
     A share `stragglers` of the agents, chosen at random, is there in a step only with probability `presence`.
     """
@@ -48,7 +53,8 @@ class Smooth(ABC):
         instance, turns = parts_of(seed, 2)
         rng = np.random.default_rng(instance)
         source, dim = self._source(rng)
-        problem = Problem(agents=self.clients, dim=dim, arms=self.arms, horizon=horizon).knowing(*self._facts())
+        sizes = Problem(agents=self.clients, dim=dim, arms=self.arms, horizon=horizon)
+        problem = sizes.knowing(*self._facts(source))
         presence = presences(self.clients, self.stragglers, self.presence, rng)
         return FunctionWorld(problem, np.zeros((1, 0)), source, self.schedule, turns, self._law(), presence)
 
@@ -61,5 +67,5 @@ class Smooth(ABC):
         """How mean rewards become observed ones."""
 
     @abstractmethod
-    def _facts(self) -> tuple[Fact, ...]:
-        """What agents are told."""
+    def _facts(self, source: ArmSource) -> tuple[Fact, ...]:
+        """What agents are told of the instance."""

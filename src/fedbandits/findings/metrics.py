@@ -8,9 +8,9 @@ import pandas as pd
 
 from fedbandits.simulation.metrics import METRICS, Metric
 
-__all__ = ["METRICS", "known_metric", "measure", "metric_of"]
+__all__ = ["DIVISORS", "METRICS", "known_metric", "measure", "metric_of", "parts_of"]
 
-_DIVISORS = {
+DIVISORS = {
     "_per_client": "clients",
     "_per_decision": "decisions",
     "_per_upper_bound": "upper_bound",
@@ -21,7 +21,7 @@ _DIVISORS = {
 
 def known_metric(name: str) -> bool:
     """Whether `measure` knows the metric."""
-    return _parts(name)[0] in METRICS
+    return parts_of(name)[0] in METRICS
 
 
 def metric_of(name: str) -> Metric:
@@ -30,20 +30,20 @@ def metric_of(name: str) -> Metric:
     >>> metric_of("bytes_per_client").title
     'Bytes sent per client'
     """
-    base, suffix = _parts(name)
+    base, suffix = parts_of(name)
     metric, per = METRICS[base], suffix.replace("_", " ")
     return replace(metric, name=name, title=metric.title + per, text=metric.text + per, read=None) if per else metric
 
 
 def measure(rows: pd.DataFrame, name: str) -> pd.Series:
     """The metric in each row."""
-    base, suffix = _parts(name)
-    return rows[base] / rows[_DIVISORS[suffix]] if suffix else rows[base]
+    base, suffix = parts_of(name)
+    return rows[base] / rows[DIVISORS[suffix]] if suffix else rows[base]
 
 
-def _parts(name: str) -> tuple[str, str]:
+def parts_of(name: str) -> tuple[str, str]:
     """A metric and the suffix that says what it is divided by; no suffix if it stands alone."""
-    for suffix in _DIVISORS:
+    for suffix in DIVISORS:
         if name.endswith(suffix):
             return name.removesuffix(suffix), suffix
     return name, ""

@@ -34,5 +34,12 @@ def jit_exactly(function: F) -> F:
     return _compiled(function, fastmath=False)
 
 
+def jit_inside(function: F) -> F:
+    """As `jit`, for parts of compiled loops: their code becomes part of whoever calls them, so that nothing has to be
+    passed on.
+    """
+    return _compiled(function, fastmath={"reassoc", "contract", "nsz"}, forceinline=True)
+
+
 def _compiled(function: F, **options: Any) -> F:
     return cast(F, numba.njit(cache=True, nogil=True, error_model="numpy", **options)(function))

@@ -389,6 +389,26 @@ def pick_optimistic(inverse: Floats, theta: Floats, width: Floats, who: Ints, la
 
 
 @jit
+def pick_one(inverse: Floats, theta: Floats, i: int, width: float, arms: Floats, row: int, room: Floats) -> int:
+    """What `pick_optimistic` finds for agent i among the arms in `arms[row]`, as part of a longer compiled loop.
+
+    Nothing is checked. `arms` (m, d, K) are lanes; `room` has `room_for(d, K)` numbers, zeros at first.
+    """
+    _, d, count = arms.shape
+    scores = target(room, 6 * d + 4)
+    v = address(inverse, i * d * d)
+    x = address(arms, row * d * count)
+    _score_one(v, address(theta, i * d), width, x, d, count, target(room, 0), scores)
+    return _first_best(scores, count)
+
+
+@jit
+def room_for(d: int, arms: int) -> int:
+    """How many numbers `pick_one`, `observe_one` and `accumulate_one` need to write in between."""
+    return 6 * d + 4 + max(arms, 4)
+
+
+@jit
 def _greedy_into(theta_rows: Floats, lanes: Floats, padded: Floats, row: Floats, out: Ints) -> None:
     w, d, arms = lanes.shape
     scratch = target(padded, 0)
@@ -613,6 +633,69 @@ def accumulate(gram: Floats, moment: Floats, count: Floats, who: Ints, x: Floats
 
 
 @jit
+def _observe_at(
+    inverse: Floats,
+    theta: Floats,
+    logdet: Floats,
+    gram: Floats,
+    moment: Floats,
+    count: Floats,
+    i: int,
+    lanes: Floats,
+    row: int,
+    pick: int,
+    y: float,
+    scratch: Address,
+) -> float:
+    """One observation of agent i, with room for 2d + 4 numbers; returns the gain."""
+    _, d, arms = lanes.shape
+    x = scratch
+    u = address(scratch, d)
+    last = address(scratch, 2 * d)
+    _gather(address(lanes, row * d * arms), d, arms, pick, x)
+    q = _update(target(inverse, i * d * d), target(theta, i * d), x, y, d, u, last)
+    gain: float = np.log1p(q)
+    logdet[i] += gain
+    _add_outer(1.0, x, d, target(gram, i * d * d), last)
+    _axpy(y, x, target(moment, i * d), d)
+    count[i] += 1.0
+    return gain
+
+
+@jit
+def observe_one(
+    inverse: Floats,
+    theta: Floats,
+    logdet: Floats,
+    gram: Floats,
+    moment: Floats,
+    count: Floats,
+    i: int,
+    lanes: Floats,
+    row: int,
+    pick: int,
+    y: float,
+    room: Floats,
+) -> float:
+    """What `observe` does for agent i, which has taken the arm `pick` of `lanes[row]`; see `pick_one`."""
+    d = lanes.shape[1]
+    return _observe_at(inverse, theta, logdet, gram, moment, count, i, lanes, row, pick, y, target(room, 4 * d))
+
+
+@jit
+def accumulate_one(
+    gram: Floats, moment: Floats, count: Floats, i: int, lanes: Floats, row: int, pick: int, y: float, room: Floats
+) -> None:
+    """What `accumulate` does for agent i, which has taken the arm `pick` of `lanes[row]`; see `pick_one`."""
+    _, d, arms = lanes.shape
+    x = target(room, 4 * d)
+    _gather(address(lanes, row * d * arms), d, arms, pick, x)
+    _add_outer(1.0, x, d, target(gram, i * d * d), target(room, 6 * d))
+    _axpy(y, x, target(moment, i * d), d)
+    count[i] += 1.0
+
+
+@jit
 def _observe_into(
     inverse: Floats,
     theta: Floats,
@@ -627,19 +710,10 @@ def _observe_into(
     scratch: Floats,
     gain: Floats,
 ) -> None:
-    w, d, arms = lanes.shape
-    x = target(scratch, 0)
-    u = target(scratch, d)
-    last = target(scratch, 2 * d)
-    for a in range(w):
-        i = who[a]
-        _gather(address(lanes, a * d * arms), d, arms, picks[a], x)
-        q = _update(target(inverse, i * d * d), target(theta, i * d), x, y[a], d, u, last)
-        gain[a] = np.log1p(q)
-        logdet[i] += gain[a]
-        _add_outer(1.0, x, d, target(gram, i * d * d), last)
-        _axpy(y[a], x, target(moment, i * d), d)
-        count[i] += 1.0
+    for a in range(who.size):
+        gain[a] = _observe_at(
+            inverse, theta, logdet, gram, moment, count, who[a], lanes, a, picks[a], y[a], target(scratch, 0)
+        )
 
 
 @jit
@@ -781,7 +855,7 @@ def _factorise_into(
         _combine(address(s, pitch), 1, w, pitch, d, pitch, s)
         for k in range(d):
             value = load(0.0, s, k)
-            if not np.isfinite(value):
+            if not abs(value) < np.inf:  # `isfinite` may be folded to true
                 return i
             theta[i, k] = value
     return -1

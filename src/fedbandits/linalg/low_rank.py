@@ -26,9 +26,9 @@ def factor_of_difference(before: Floats, after: Floats, most: int) -> Floats | N
     """(k, d) L with L^T L = after - before, k <= `most`, up to the rounding of sums; None: there is none so low.
 
     Shapes: before and after (d, d), symmetric. By a pivoted Cholesky decomposition that reads k rows of the difference;
-    every row is then held against the result, since a difference need not be semidefinite.
+    every row is then held against the result up to its diagonal, since a difference need not be semidefinite.
     """
-    factor = np.zeros((most, len(before)))
+    factor = np.empty((most, len(before)))
     rank = _factor(before, after, factor)
     return None if rank < 0 else factor[:rank]
 
@@ -44,11 +44,11 @@ def squares(x: Floats, out: Floats) -> None:
                 target[j] = weight * row[j]
 
 
-def add_to_inverse(inverse: Floats, factor: Floats) -> float:
+def add_to_inverse(inverse: Floats, factor: Floats, moment: Floats, theta: Floats) -> float:
     """Let `inverse` (d, d), V^-1, be that of V + L^T L, in place, for a `factor` L (k, d); returns what log det V grows
-    by. A symmetric matrix stays so, to the bit.
+    by. A symmetric matrix stays so, to the bit. `theta` (d,) becomes the new inverse times `moment` (d,).
     """
-    return _add(inverse, np.ascontiguousarray(factor))
+    return _add(inverse, np.ascontiguousarray(factor), np.ascontiguousarray(moment), theta)
 
 
 @jit
@@ -85,14 +85,14 @@ def _factor(before: Floats, after: Floats, factor: Floats) -> int:
     rest = np.empty(d)
     for i in range(d):
         new, old = after[i], before[i]
-        for j in range(d):
+        for j in range(i + 1):
             rest[j] = new[j] - old[j]
         for k in range(rank):
             weight, other = factor[k, i], factor[k]
-            for j in range(d):
+            for j in range(i + 1):
                 rest[j] -= weight * other[j]
         square = 0.0
-        for j in range(d):
+        for j in range(i + 1):
             square += rest[j] * rest[j]
         if not square <= d * rounding * rounding:
             return -1
@@ -100,8 +100,8 @@ def _factor(before: Floats, after: Floats, factor: Floats) -> int:
 
 
 @jit
-def _add(inverse: Floats, factor: Floats) -> float:
-    rows = np.dot(factor, inverse)
+def _add(inverse: Floats, factor: Floats, moment: Floats, theta: Floats) -> float:
+    rows = _products(factor, inverse)
     inner = np.dot(rows, factor.T)
     grown = 0.0
     for j in range(len(rows)):  # C row by row, and rows of L V^-1 become those of W as it goes
@@ -118,16 +118,34 @@ def _add(inverse: Floats, factor: Floats) -> float:
         for c in range(len(own)):
             own[c] /= inner[j, j]
         grown += 2.0 * np.log(inner[j, j])
-    _subtract_squares(inverse, rows)
+    _subtract_squares(inverse, rows, moment, theta)
     return grown
 
 
 @jit
-def _subtract_squares(matrix: Floats, rows: Floats) -> None:
-    """M -= W^T W, each entry rounded as the one opposite."""
+def _products(factor: Floats, matrix: Floats) -> Floats:
+    """(k, d) L M for a symmetric M, in one pass over it: k is too small for BLAS to be worth copying M for."""
+    out = np.empty(factor.shape)
+    for i in range(len(matrix)):
+        row = matrix[i]
+        for k in range(len(factor)):
+            other, total = factor[k], 0.0
+            for j in range(len(row)):
+                total += row[j] * other[j]
+            out[k, i] = total
+    return out
+
+
+@jit
+def _subtract_squares(matrix: Floats, rows: Floats, moment: Floats, theta: Floats) -> None:
+    """M -= W^T W, each entry rounded as the one opposite, and theta = M b on the way."""
     for i in range(len(matrix)):
         target = matrix[i]
         for k in range(len(rows)):
             weight, other = rows[k, i], rows[k]
             for j in range(len(target)):
                 target[j] -= weight * other[j]
+        total = 0.0
+        for j in range(len(target)):
+            total += target[j] * moment[j]
+        theta[i] = total

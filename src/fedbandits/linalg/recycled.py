@@ -8,20 +8,29 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from fedbandits.linalg.kernels import aligned
+
 Floats: TypeAlias = NDArray[np.float64]
 
 
 class Recycled:
-    """Gives the same array out again and again, as long as nobody else holds it or a view of it; else a new one."""
+    """Gives the same array out again and again, as long as nobody else holds it or a view of it; else a new one.
 
-    def __init__(self) -> None:
+    With `lines` it begins at a cache line.
+    """
+
+    def __init__(self, *, lines: bool = False) -> None:
+        self._new = aligned if lines else np.empty
         self._room = np.empty(0)
+        self._owner: Floats | None = None
 
     def empty(self, shape: tuple[int, ...]) -> Floats:
         """An array of that shape, whose numbers are whatever was there."""
-        # referred to by this object and by the call alone
-        if self._room.shape != shape or sys.getrefcount(self._room) > 2:
-            self._room = np.empty(shape)
+        # the array is referred to by this object and by the call alone; what it is part of, if so, by the array as well
+        held = sys.getrefcount(self._room) > 2 or (self._owner is not None and sys.getrefcount(self._owner) > 3)
+        if held or self._room.shape != shape:
+            self._room = self._new(shape)
+            self._owner = self._room.base
         return self._room
 
     def rows(self, array: Floats, who: NDArray[np.int64]) -> Floats:

@@ -1,58 +1,126 @@
-"""Triangular systems whose matrix is held row by row, for many right-hand sides at once."""
+"""Triangular systems whose matrix is held row by row, for one right-hand side or many at once."""
 
 from __future__ import annotations
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fedbandits.linalg.jit import jit_in_order
+from fedbandits.linalg.jit import jit
+from fedbandits.linalg.simd import Address, Value, add, address, load, mul, muladd, store, target, zero
 
 FloatArray = NDArray[np.float64]
 
+_ROWS = 4
+"""Rows that are solved for together: what is read of earlier ones is used four times."""
 
-@jit_in_order
-def forward(factor: FloatArray, count: int, work: FloatArray) -> None:
-    """The first t = `count` rows of `work` (t, K) become L^-1 work, `factor` (t (t+1)/2,) holding the rows of L.
 
-    Four rows are taken out of four others at a time: what is read is used four times, and a sum written back once, at
-    23 to 27 Gflop/s for 20 right-hand sides where 40 are possible. Columns that are equal stay so wherever they stand.
+@jit
+def forward(factor: FloatArray, count: int, work: FloatArray, first: int = 0) -> None:
+    """The first t = `count` rows of `work` (t, K) become L^-1 work, `factor` (t (t+1)/2,) holding the rows of L; those
+    before `first` are so already.
+
+    A number is (work[s, k] - (L[s, 0] work[0, k] + ... + L[s, s-1] work[s-1, k])) / L[s, s], added up in this order
+    with each product fused: the same bits whichever columns stand beside it, and whichever rows were solved for before.
     """
-    width = work.shape[1]
-    whole = count - count % 4
-    for s in range(0, whole, 4):
-        first = s * (s + 1) // 2
-        second = first + s + 1
-        third = second + s + 2
-        fourth = third + s + 3
-        for r in range(0, s, 4):
-            a0, b0, c0, d0 = factor[first + r], factor[first + r + 1], factor[first + r + 2], factor[first + r + 3]
-            a1, b1, c1, d1 = factor[second + r], factor[second + r + 1], factor[second + r + 2], factor[second + r + 3]
-            a2, b2, c2, d2 = factor[third + r], factor[third + r + 1], factor[third + r + 2], factor[third + r + 3]
-            a3, b3, c3, d3 = factor[fourth + r], factor[fourth + r + 1], factor[fourth + r + 2], factor[fourth + r + 3]
-            for k in range(width):
-                w0, w1, w2, w3 = work[r, k], work[r + 1, k], work[r + 2, k], work[r + 3, k]
-                work[s, k] -= (a0 * w0 + b0 * w1) + (c0 * w2 + d0 * w3)
-                work[s + 1, k] -= (a1 * w0 + b1 * w1) + (c1 * w2 + d1 * w3)
-                work[s + 2, k] -= (a2 * w0 + b2 * w1) + (c2 * w2 + d2 * w3)
-                work[s + 3, k] -= (a3 * w0 + b3 * w1) + (c3 * w2 + d3 * w3)
-        for t in range(s, s + 4):
-            _finish(factor, t, s, work)
+    if factor.size < count * (count + 1) // 2 or work.shape[0] < count or first < 0 or first > count:
+        raise ValueError("there are fewer rows than are to be solved for")  # addresses are not checked
+    _solve(factor, first, count, work, np.empty((_ROWS, work.shape[1])))
+
+
+@jit
+def _solve(factor: FloatArray, first: int, count: int, work: FloatArray, given: FloatArray) -> None:
+    """`given` (4, K) is room for the right-hand sides of rows: where tiles overlap, they are read twice."""
+    lower, solved, right = address(factor, 0), target(work, 0), target(given, 0)
+    whole = first + (count - first) // _ROWS * _ROWS
+    for s in range(first, whole, _ROWS):
+        _rows(lower, s, _ROWS, solved, work.shape[1], right)
     for s in range(whole, count):
-        start = s * (s + 1) // 2
-        for r in range(0, whole, 4):
-            a, b = factor[start + r], factor[start + r + 1]
-            c, d = factor[start + r + 2], factor[start + r + 3]
-            for k in range(width):
-                work[s, k] -= (a * work[r, k] + b * work[r + 1, k]) + (c * work[r + 2, k] + d * work[r + 3, k])
-        _finish(factor, s, whole, work)
+        _rows(lower, s, 1, solved, work.shape[1], right)
 
 
-@jit_in_order
-def _finish(factor: FloatArray, s: int, first: int, work: FloatArray) -> None:
-    """Row s, from which all rows before `first` have been taken out."""
-    start = s * (s + 1) // 2
-    for r in range(first, s):
-        for k in range(work.shape[1]):
-            work[s, k] -= factor[start + r] * work[r, k]
-    for k in range(work.shape[1]):
-        work[s, k] /= factor[start + s]
+@jit
+def _rows(lower: Address, s: int, rows: int, solved: Address, width: int, right: Address) -> None:
+    """One row or four, s being the first, in tiles of columns. The last tile is moved back to overlap its predecessor
+    rather than be cut, unless there are fewer than four columns in all.
+    """
+    here = address(solved, s * width)
+    for k in range(rows * width):
+        store(right, k, load(0.0, here, k))
+    k = 0
+    while k < width:
+        left = width - k
+        if width >= 12 and left > 8:
+            k = min(k, width - 12)
+            _tile(zero(3), lower, s, rows, address(solved, k), width, address(right, k))
+            k += 12
+        elif width >= 8 and left > 4:
+            k = min(k, width - 8)
+            _tile(zero(2), lower, s, rows, address(solved, k), width, address(right, k))
+            k += 8
+        elif width >= 4:
+            k = min(k, width - 4)
+            _tile(zero(1), lower, s, rows, address(solved, k), width, address(right, k))
+            k += 4
+        else:
+            _tile(0.0, lower, s, rows, address(solved, k), width, address(right, k))
+            k += 1
+
+
+@jit
+def _tile(none: Value, lower: Address, s: int, rows: int, solved: Address, width: int, right: Address) -> None:
+    if rows == _ROWS:
+        _four(none, lower, s, solved, width, right)
+    else:
+        _one(none, lower, s, solved, width, right)
+
+
+@jit
+def _four(none: Value, lower: Address, s: int, solved: Address, width: int, right: Address) -> None:
+    """As many columns of rows s to s + 3 as `none` has lanes."""
+    row0 = address(lower, s * (s + 1) // 2)
+    row1 = address(row0, s + 1)
+    row2 = address(row1, s + 2)
+    row3 = address(row2, s + 3)
+    s0 = none
+    s1 = none
+    s2 = none
+    s3 = none
+    at = solved
+    for r in range(s):
+        x = load(none, at, 0)
+        s0 = muladd(load(0.0, row0, r), x, s0)
+        s1 = muladd(load(0.0, row1, r), x, s1)
+        s2 = muladd(load(0.0, row2, r), x, s2)
+        s3 = muladd(load(0.0, row3, r), x, s3)
+        at = address(at, width)
+    x = _last(right, 0, none, s0, load(0.0, row0, s))
+    store(at, 0, x)
+    s1 = muladd(load(0.0, row1, s), x, s1)
+    s2 = muladd(load(0.0, row2, s), x, s2)
+    s3 = muladd(load(0.0, row3, s), x, s3)
+    x = _last(right, width, none, s1, load(0.0, row1, s + 1))
+    store(at, width, x)
+    s2 = muladd(load(0.0, row2, s + 1), x, s2)
+    s3 = muladd(load(0.0, row3, s + 1), x, s3)
+    x = _last(right, 2 * width, none, s2, load(0.0, row2, s + 2))
+    store(at, 2 * width, x)
+    s3 = muladd(load(0.0, row3, s + 2), x, s3)
+    store(at, 3 * width, _last(right, 3 * width, none, s3, load(0.0, row3, s + 3)))
+
+
+@jit
+def _one(none: Value, lower: Address, s: int, solved: Address, width: int, right: Address) -> None:
+    """As many columns of row s as `none` has lanes."""
+    row = address(lower, s * (s + 1) // 2)
+    found = none
+    at = solved
+    for r in range(s):
+        found = muladd(load(0.0, row, r), load(none, at, 0), found)
+        at = address(at, width)
+    store(at, 0, _last(right, 0, none, found, load(0.0, row, s)))
+
+
+@jit
+def _last(right: Address, offset: int, none: Value, found: Value, diagonal: float) -> Value:
+    """What is left of the right-hand side, over the diagonal."""
+    return mul(1.0 / diagonal, add(load(none, right, offset), mul(-1.0, found)))

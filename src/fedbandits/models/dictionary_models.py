@@ -14,6 +14,9 @@ products for each arm. What an agent has observed since, e points with features 
     mean(x) = <u, R^-1 b_0> + <v, zeta>,      z^T A^-1 z = ||u||^2 - ||v||^2,      v = C^-1 U^T u,
 
 with C C^T = I + U^T U and zeta = C^-1 (y - U^T R^-1 b_0), to which another observation adds a row.
+
+What widths need of it: the volume log det A - log det lambda I, and what S misses of the observations, sum (k(x, x) -
+||z(x)||^2) / lambda, which is (count - tr sum z z^T) / lambda where k(x, x) = 1.
 """
 
 from __future__ import annotations
@@ -37,20 +40,26 @@ _BLOCK = 256
 
 
 class Told:
-    """What was told at once: a dictionary (M, d), everybody's `gram` (M, M) and `moment` (M,) in terms of it."""
+    """What was told at once: a dictionary (M, d), everybody's `gram` (M, M) and `moment` (M,) in terms of it, over
+    `count` observations.
+    """
 
     def __init__(
-        self, kernel: Kernel, ridge: float, dictionary: FloatArray, gram: FloatArray, moment: FloatArray
+        self, kernel: Kernel, ridge: float, dictionary: FloatArray, gram: FloatArray, moment: FloatArray, count: float
     ) -> None:
         self.features = NystromFeatures(kernel, dictionary)
         self.gram = np.array(gram)
         self.moment = np.array(moment)
+        self.count = count
         self.root = packed_root(self.gram, ridge)
         """The rows of R, one after the other."""
         weights = self.moment[:, None].copy()
         forward(self.root, len(weights), weights)
         self.weights = np.ascontiguousarray(weights[:, 0])
         """R^-1 b_0."""
+        diagonal = self.root[np.cumsum(np.arange(1, len(weights) + 1)) - 1]
+        self.volume = float(2 * np.log(diagonal).sum() - len(weights) * np.log(ridge))
+        self.missed = max(count - float(np.trace(self.gram)), 0.0) / ridge
         self._ridge = ridge
 
     def __len__(self) -> int:
@@ -77,6 +86,8 @@ class DictionaryModels(Stateful):
 
     `row` (n,) says which of `told` is each agent's. What it has learned since is no part of the state: whoever keeps
     the observations teaches them anew. `drift` (n,) is the sum of their variances, each as it was told.
+
+    For kernels with k(x, x) = 1, `volume` and `missed` (n,) are those of all that an agent knows.
     """
 
     keeps: ClassVar[tuple[str, ...]] = ()
@@ -85,8 +96,9 @@ class DictionaryModels(Stateful):
         self.kernel = kernel
         self.ridge = ridge
         self.row = np.zeros(n, dtype=np.int64)
-        self.told = [Told(kernel, ridge, np.zeros((0, kernel.dim)), np.zeros((0, 0)), np.zeros(0))]
+        self.told = [Told(kernel, ridge, np.zeros((0, kernel.dim)), np.zeros((0, 0)), np.zeros(0), 0.0)]
         self.drift = np.zeros(n)
+        self._gained, self._unseen = np.zeros((2, n))
         self._forget(np.arange(n))
 
     def __len__(self) -> int:
@@ -101,12 +113,22 @@ class DictionaryModels(Stateful):
             """(n, E, M) the rows of U^T, (n, E (E+1)/2) those of C, and (n, E) zeta."""
             self._corners, self._zeta = np.zeros((n, packed(1))), np.zeros((n, 1))
         self._made[who] = 0
-        self.drift[who] = 0.0
+        self.drift[who] = self._gained[who] = self._unseen[who] = 0.0
 
     @property
     def sizes(self) -> IntArray:
         """(n,) M."""
         return np.array([len(told) for told in self.told], dtype=np.int64)[self.row]
+
+    @property
+    def volume(self) -> FloatArray:
+        """(n,) log det A - log det lambda I."""
+        return np.array([told.volume for told in self.told])[self.row] + self._gained
+
+    @property
+    def missed(self) -> FloatArray:
+        """(n,) sum (k(x, x) - ||z(x)||^2) / lambda."""
+        return np.array([told.missed for told in self.told])[self.row] + self._unseen
 
     def judge(self, who: IntArray, arms: FloatArray) -> tuple[FloatArray, FloatArray]:
         """(w,), (w, K, d) -> mean and var, (w, K) each."""
@@ -126,7 +148,8 @@ class DictionaryModels(Stateful):
             self._corners = longer(self._corners, packed(room))
         lanes, rewards = np.ascontiguousarray(points[:, :, None]), np.ascontiguousarray(rewards)
         for told, places in self._groups(who):
-            _learn_all(*told.parts, *self._since, self.drift, who[places], places, lanes, rewards)
+            learned = self.drift, self._gained, self._unseen
+            _learn_all(*told.parts, *self._since, *learned, who[places], places, lanes, rewards)
 
     @property
     def _since(self) -> tuple[FloatArray, FloatArray, FloatArray, IntArray]:
@@ -138,15 +161,19 @@ class DictionaryModels(Stateful):
         told = self.told[self.row[agent]]
         return np.concatenate([told.doubts(some) for some in np.split(points, range(_BLOCK, len(points), _BLOCK))])
 
-    def tell(self, who: IntArray, dictionary: FloatArray, gram: FloatArray, moment: FloatArray) -> None:
-        """Let `who` know `dictionary` (w, M, d), `gram` (w, M, M) and `moment` (w, M), in place of all they knew; a
-        single one that is shown to all (stride 0) is kept once. Raises before anything has changed.
+    def tell(
+        self, who: IntArray, dictionary: FloatArray, gram: FloatArray, moment: FloatArray, count: FloatArray
+    ) -> None:
+        """Let `who` know `dictionary` (w, M, d), `gram` (w, M, M), `moment` (w, M) and `count` (w,), in place of all
+        they knew; a single one that is shown to all (stride 0) is kept once. Raises before anything has changed.
         """
         if len(who) == 0:
             return
-        once = all(array.strides[0] == 0 for array in (dictionary, gram, moment))
+        once = all(array.strides[0] == 0 for array in (dictionary, gram, moment, count))
         shown = [0] if once else range(len(who))
-        told = [Told(self.kernel, self.ridge, dictionary[row], gram[row], moment[row]) for row in shown]
+        told = [
+            Told(self.kernel, self.ridge, dictionary[row], gram[row], moment[row], float(count[row])) for row in shown
+        ]
         for place, one in enumerate(told):
             self.row[who if once else who[place : place + 1]] = len(self.told)
             self.told.append(one)
@@ -178,7 +205,7 @@ class DictionaryModels(Stateful):
         return _packed(prefix, [self.told[self.row[agent]]], np.zeros(1, dtype=np.int64))
 
     def _growing(self, prefix: str = "") -> set[str]:
-        return {prefix + name for name in ("sizes", "dictionary", "gram", "moment")}
+        return {prefix + name for name in ("sizes", "counts", "dictionary", "gram", "moment")}
 
     def _check_grown(self, state: Mapping[str, Array], prefix: str) -> None:
         """Raise unless all that was told is there, and somebody knows it."""
@@ -187,6 +214,7 @@ class DictionaryModels(Stateful):
             raise ValueError(f"the snapshot's {prefix}sizes does not tell how much each agent was told")
         total = int(sizes.sum())
         needed = {
+            "counts": sizes.shape,
             "dictionary": (total, self.kernel.dim),
             "gram": (int((sizes * (sizes + 1) // 2).sum()),),
             "moment": (total,),
@@ -200,13 +228,13 @@ class DictionaryModels(Stateful):
         sizes = state[f"{prefix}sizes"]
         ends, squares = np.cumsum(sizes), np.cumsum(sizes * (sizes + 1) // 2)
         self.told = []
-        for size, end, square in zip(sizes, ends, squares, strict=True):
+        for size, end, square, count in zip(sizes, ends, squares, state[f"{prefix}counts"], strict=True):
             gram = np.zeros((size, size))
             gram[np.tril_indices(size)] = state[f"{prefix}gram"][square - packed(int(size)) : square]
             gram += np.tril(gram, -1).T
             held = slice(end - size, end)
             dictionary, moment = state[f"{prefix}dictionary"][held], state[f"{prefix}moment"][held]
-            self.told.append(Told(self.kernel, self.ridge, np.array(dictionary), gram, moment))
+            self.told.append(Told(self.kernel, self.ridge, np.array(dictionary), gram, moment, float(count)))
         self.row = np.array(state[f"{prefix}row"])
         self._forget(np.arange(len(self)))
 
@@ -215,6 +243,7 @@ def _packed(prefix: str, told: list[Told], row: IntArray) -> State:
     found: State = {
         "row": row,
         "sizes": np.array([len(one) for one in told], dtype=np.int64),
+        "counts": np.array([one.count for one in told]),
         "dictionary": np.concatenate([one.features.points for one in told]),
         "gram": np.concatenate([one.gram[np.tril_indices(len(one))] for one in told]),
         "moment": np.concatenate([one.moment for one in told]),
@@ -326,6 +355,8 @@ def _learn_all(
     zeta: FloatArray,
     made: IntArray,
     drift: FloatArray,
+    gained: FloatArray,
+    missed: FloatArray,
     who: IntArray,
     places: IntArray,
     lanes: FloatArray,
@@ -338,6 +369,7 @@ def _learn_all(
         agent, row = who[a], places[a]
         _judge(code, rates, points, factor, root, weights, ridge, lanes[row], mean, variance, unseen, u)
         drift[agent] += variance[0]
+        missed[agent] += unseen[0]
         e = made[agent]
         left, y = 1.0, rewards[row] - mean[0]
         for s in range(size):
@@ -358,6 +390,7 @@ def _learn_all(
             start += o + 1
         gone = np.sqrt(max(left, 1.0))  # which it is but for rounding
         corners[agent, last + e] = gone
+        gained[agent] += 2 * np.log(gone)
         zeta[agent, e] = y / gone
         made[agent] = e + 1
 

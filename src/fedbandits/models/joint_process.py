@@ -17,12 +17,13 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-from scipy.linalg import lapack
+from scipy.linalg import blas, lapack
 
 from fedbandits.contract.arrays import FloatArray, IntArray
 from fedbandits.contract.errors import ConfigError
 from fedbandits.linalg import kernels as linalg
 from fedbandits.linalg.jit import jit, jit_exactly
+from fedbandits.linalg.triangular import forward
 from fedbandits.models.agent_kernels import Composition, JointFeatures
 from fedbandits.models.kernels import Kernel, cross, own
 
@@ -99,7 +100,8 @@ class JointProcess:
         self._logdet = 0.0
         self._factored = 0
         """Of `count` observations, how many are in the factor: after a restart it is computed when it is needed."""
-        self.gram: FloatArray | None = None
+        self._gram: FloatArray | None = None
+        """sum psi psi^T, of which only the upper triangle counts."""
         self.moment = np.zeros(0)
         self._mixing: FloatArray | None = None
         self._root: FloatArray | None = None
@@ -110,7 +112,12 @@ class JointProcess:
     @property
     def summed(self) -> bool:
         """Whether it rests on sums over features."""
-        return self.gram is not None
+        return self._gram is not None
+
+    @property
+    def gram(self) -> FloatArray | None:
+        """sum psi psi^T, where it rests on that."""
+        return None if self._gram is None else np.triu(self._gram) + np.triu(self._gram, 1).T
 
     @property
     def held(self) -> tuple[Observations, IntArray]:
@@ -189,12 +196,12 @@ class JointProcess:
         self.kept = 0
         self._keep(sources, held)
         self.count = count
-        self.gram = None
+        self._gram = None
         if sums is None:
             self._factored, self._logdet = 0, 0.0
         else:
             self._begin_sums()
-            self.gram, self.moment = sums
+            self._gram, self.moment = np.ascontiguousarray(sums[0]), sums[1]
 
     def _all(self) -> tuple[IntArray, Observations]:
         held, sources = self.held
@@ -252,7 +259,7 @@ class JointProcess:
         assert features is not None
         self._mixing = features.mixing(None if self.model.same else self.table)
         probe = features.joined(np.zeros((1, features.size)), self._rows(np.zeros(1, dtype=np.int64)))
-        self.gram, self.moment = np.zeros((probe.shape[1], probe.shape[1])), np.zeros(probe.shape[1])
+        self._gram, self.moment = np.zeros((probe.shape[1], probe.shape[1])), np.zeros(probe.shape[1])
         self._root = None
         self._factor = self._solved = np.zeros(0)
 
@@ -262,19 +269,19 @@ class JointProcess:
     def _sum_up(self, sources: IntArray, new: Observations) -> None:
         features = self.model.features
         assert features is not None
-        assert self.gram is not None
+        assert self._gram is not None
         seen = features.of_points(new.points) if new.features is None else new.features
         psi = features.joined(seen, self._rows(sources))
-        self.gram += psi.T @ psi
+        self._gram = blas.dsyrk(1.0, psi.T, beta=1.0, c=self._gram.T, lower=1, overwrite_c=1).T
         self.moment += psi.T @ new.rewards
         self._root = None
 
     def _solve(self) -> None:
         if self._root is not None:
             return
-        assert self.gram is not None
+        assert self._gram is not None
         ridge, size = self.model.ridge, len(self.moment)
-        matrix = self.gram.copy()
+        matrix = self._gram.copy()
         matrix[np.diag_indices(size)] += ridge
         root, failed = lapack.dpotrf(matrix.T, lower=1, overwrite_a=1, clean=0)
         if failed:
@@ -357,28 +364,6 @@ def _columns(
 
 
 @jit_exactly
-def _forward(factor: FloatArray, first: int, last: int, work: FloatArray) -> None:
-    """Rows `first` to `last` of L^-1 work, those before being done: as written, so that columns do not matter."""
-    width = work.shape[1]
-    start = first * (first + 1) // 2
-    for s in range(first, last):
-        r = 0
-        while r + 4 <= s:
-            a, b = factor[start + r], factor[start + r + 1]
-            c, d = factor[start + r + 2], factor[start + r + 3]
-            for k in range(width):
-                work[s, k] -= (a * work[r, k] + b * work[r + 1, k]) + (c * work[r + 2, k] + d * work[r + 3, k])
-            r += 4
-        while r < s:
-            for k in range(width):
-                work[s, k] -= factor[start + r] * work[r, k]
-            r += 1
-        for k in range(width):
-            work[s, k] /= factor[start + s]
-        start += s + 1
-
-
-@jit_exactly
 def _append(
     ridge: float,
     logdet: float,
@@ -390,11 +375,11 @@ def _append(
     itself: FloatArray,
 ) -> float:
     """Rows of the factor for the new points; returns what has become of log det(I + K/lambda)."""
-    _forward(factor, 0, first, work)
+    forward(factor, first, work)
     for i in range(work.shape[1]):
         used = first + i
         column = np.ascontiguousarray(work[:, i : i + 1])
-        _forward(factor, first, used, column)
+        forward(factor, used, column, first)
         start = used * (used + 1) // 2
         left = itself[i] + ridge
         rest = rewards[used]
@@ -434,7 +419,7 @@ def _ask(
             weight = table[sources[s], places[a]]
             for k in range(width):
                 work[s, k] = _weigh(sums, weight, work[s, k])
-        _forward(factor, 0, count, work)
+        forward(factor, count, work)
         own(code, lanes[a], deviation[a])
         for k in range(width):
             deviation[a, k] = _weigh(sums, table[places[a], places[a]], deviation[a, k])

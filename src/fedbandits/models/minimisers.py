@@ -11,6 +11,7 @@ Each method is a generator to be delegated to with ``yield from`` inside a serve
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Generator
 from dataclasses import dataclass
 from typing import Literal
@@ -19,6 +20,7 @@ import numpy as np
 
 from fedbandits.contract.arrays import FloatArray
 from fedbandits.contract.messages import Message
+from fedbandits.models.networks.descent import Stepper
 from fedbandits.models.objectives import Objective
 
 _HAIR = 1 - 1e-12
@@ -62,11 +64,11 @@ def accelerated(
     gradient = np.zeros_like(start)
     for rounds in range(1, cap + 1):
         gradient = yield from objective.gradient(theta)
-        if np.linalg.norm(gradient) <= tolerance:
+        if math.sqrt(gradient.dot(gradient)) <= tolerance:
             return Minimum(theta, gradient, rounds, certified=True)
         stepped = theta - gradient / smooth
         if momentum == "fista":
-            following = (1 + np.sqrt(1 + 4 * v * v)) / 2
+            following = (1 + math.sqrt(1 + 4 * v * v)) / 2
             weight, v = (v - 1) / following, following
         else:
             weight = constant if momentum == "strong" else 0.0
@@ -128,6 +130,37 @@ def averaged(
             step = np.linalg.solve(scale, gradient)
         theta = within(theta - step / number, radius)
     return Minimum(theta, gradient, rounds, certified=False)
+
+
+def walked(
+    objective: Objective, start: FloatArray, stepper: Stepper, *, rounds: int, radius: float
+) -> Generator[Message, Message, Minimum]:
+    """Exactly `rounds` steps as `stepper` takes them, such as `Langevin` or `Adam`, of a function that need not be
+    convex; the point is cut down to the ball of the given `radius` after each. Nothing is certified.
+    """
+    theta, gradient = start, np.zeros_like(start)
+    for _ in range(rounds):
+        gradient = yield from objective.gradient(theta)
+        theta = within(stepper.step(theta, gradient), radius)
+    return Minimum(theta, gradient, rounds, certified=False)
+
+
+class Langevin:
+    """theta - rate g + sqrt(2 rate / temperature) z, z standard normal: descent that does not stay in a poor minimum.
+
+    `temperature` is the inverse one of the publications: infinite for plain descent, which draws nothing. `draws` is
+    asked for z, with the length it has to have.
+    """
+
+    def __init__(self, rate: float, temperature: float, draws: Callable[[int], FloatArray]) -> None:
+        self._rate = rate
+        self._noise = float(np.sqrt(2 * rate / temperature))
+        self._draws = draws
+
+    def step(self, theta: FloatArray, gradient: FloatArray) -> FloatArray:
+        """See `Stepper`."""
+        moved = theta - self._rate * gradient
+        return np.asarray(moved + self._noise * self._draws(len(theta)) if self._noise else moved)
 
 
 def within(point: FloatArray, radius: float) -> FloatArray:

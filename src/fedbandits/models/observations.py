@@ -37,13 +37,17 @@ class Observations(Stateful):
     def add(self, who: IntArray, arms: FloatArray, picks: IntArray, rewards: FloatArray) -> FloatArray:
         """Keep one observation for each of `who`; returns the chosen arms (w, d)."""
         chosen = kernels.chosen(kernels.as_lanes(arms), picks)
+        self.keep(who, chosen, rewards)
+        return chosen
+
+    def keep(self, who: IntArray, chosen: FloatArray, rewards: FloatArray) -> None:
+        """As `add`, from the `chosen` arms (w, d) alone."""
         if len(who) and self.count[who].max() >= self.rewards.shape[1]:
             self.arms = np.concatenate([self.arms, np.zeros_like(self.arms)], axis=2)
             self.rewards = np.concatenate([self.rewards, np.zeros_like(self.rewards)], axis=1)
         self.arms[who, :, self.count[who]] = chosen
         self.rewards[who, self.count[who]] = rewards
         self.count[who] += 1
-        return chosen
 
     def _check_grown(self, state: Mapping[str, Array], prefix: str) -> None:
         """Only the capacity may differ."""

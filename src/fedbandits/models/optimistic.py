@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -16,17 +16,51 @@ from fedbandits.contract.arrays import (
     decided,
     first_highest,
 )
+from fedbandits.contract.compiled import calls, choose, learn, stands_for, untouched
 from fedbandits.contract.messages import Message
 from fedbandits.contract.population import Choices, Ellipsoids, Population
 from fedbandits.contract.wire import WireError
 from fedbandits.linalg import kernels
+from fedbandits.linalg.jit import jit_inside
 from fedbandits.models.features import Features, Identity
-from fedbandits.models.ridge import RidgeModels
+from fedbandits.models.ridge import RidgeArrays, RidgeModels, learn_one
 from fedbandits.models.sharing import COLLECT, FRESH, NEWS, POOL, handed_over, told
-from fedbandits.models.triggers import Trigger
+from fedbandits.models.triggers import Trigger, Watch, fires, watch_of
+from fedbandits.models.width import Radius, width_at
 
-WidthRule = Callable[[FloatArray, FloatArray], FloatArray]
+_SPOKEN_FOR = ("choose", "learn", "width", "calling")
+
+WidthRule = Callable[[FloatArray, FloatArray], FloatArray] | Radius
 """Log-determinants (w,) and numbers of observations (w,) -> widths (w,)."""
+
+
+class Optimists(NamedTuple):
+    """`OptimisticAgents` that act on the arms as they are, for compiled loops."""
+
+    models: RidgeArrays
+    width: Radius
+    watch: Watch
+
+
+@stands_for(choose, Optimists)
+@jit_inside
+def choose_one(agents: Optimists, i: int, arms: FloatArray, row: int, room: FloatArray) -> int:
+    """The optimistic arm of agent i."""
+    models = agents.models
+    width = width_at(agents.width, models.logdet[i], models.settled[i] + models.seen[i])
+    return kernels.pick_one(models.inverse, models.theta, i, width, arms, row, room)
+
+
+@stands_for(learn, Optimists)
+@jit_inside
+def _learn(agents: Optimists, i: int, arms: FloatArray, row: int, pick: int, reward: float, room: FloatArray) -> bool:
+    return learn_one(agents.models, i, arms, row, pick, reward, room)
+
+
+@stands_for(calls, Optimists)
+@jit_inside
+def _calls(agents: Optimists, i: int) -> bool:
+    return fires(agents.watch, agents.models.seen[i], agents.models.growth[i])
 
 
 class OptimisticAgents(Population):
@@ -72,6 +106,24 @@ class OptimisticAgents(Population):
             return decided(who, models.choose(who, shown, width))
         lanes = kernels.as_lanes(shown)
         return first_highest(who, offsets + kernels.scores_optimistic(models.inverse, models.theta, width, who, lanes))
+
+    def compiled(self) -> Any:
+        """See `Population`: on the arms as they are, with a width and a trigger that compiled loops know."""
+        return self.optimists() if untouched(self, OptimisticAgents, *_SPOKEN_FOR) else None
+
+    def optimists(self) -> Optimists | None:
+        """These agents for compiled loops, whatever a subclass adds; None where features, width or trigger are unknown
+        to them.
+        """
+        watch = watch_of(self._trigger)
+        known = type(self.models) is RidgeModels and isinstance(self.features, Identity)
+        if not known or watch is None or not isinstance(self._rule, Radius):
+            return None
+        return Optimists(self.models.arrays(), self._rule, watch)
+
+    def tend(self) -> None:
+        """See `Population`."""
+        self.models.refresh()
 
     def scores(self, who: IntArray, arms: FloatArray) -> FloatArray | None:
         """The index of every arm; see `Population`."""

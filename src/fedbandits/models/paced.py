@@ -41,11 +41,13 @@ class Paced:
         return trigger if self.every is None else Trigger(observed, float(self.every))
 
 
-def by_schedule(one: Paced, about: About) -> About:
-    """The entry of one that may have a schedule, `about` being that without (`contract.depending`)."""
+def by_schedule(one: Paced, about: About, unit: str = "own turn") -> About:
+    """The entry of one that may have a schedule, `about` being that without (`contract.depending`); `unit` is what
+    `every` counts.
+    """
     if one.every is None:
         return about
-    turns = "every own turn" if one.every == 1 else f"{one.every} own turns"
+    turns = f"every {unit}" if one.every == 1 else f"{one.every} {unit}s"
     return dataclasses.replace(
         about,
         calls="scheduled",

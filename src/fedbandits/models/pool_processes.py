@@ -312,18 +312,6 @@ def _sums(gains: FloatArray, counted: Array, made: IntArray) -> FloatArray:
 
 
 @jit
-def _solve_one(factor: FloatArray, count: int, work: FloatArray) -> None:
-    """The first `count` of `work` become L^-1 work, `factor` holding the rows of L."""
-    start = 0
-    for s in range(count):
-        total = 0.0
-        for r in range(s):
-            total += factor[start + r] * work[r]
-        work[s] = (work[s] - total) / factor[start + s]
-        start += s + 1
-
-
-@jit
 def _append(
     code: int,
     rates: FloatArray,
@@ -345,7 +333,7 @@ def _append(
         for j in range(d):
             lane[j, 0] = points[t, j]
         cross(code, rates, room, t, lane, work)
-        _solve_one(factor, t, flat)
+        forward(factor, t, work)
         own(code, lane, itself)
         left, rest = itself[0] + ridge, rewards[t]
         start = t * (t + 1) // 2
@@ -394,7 +382,7 @@ def _own_rows(
         for j in range(d):
             lane[j, 0] = own_points[agent, e, j]
         cross(code, rates, room, m, lane, work)
-        _solve_one(factor, m, flat)
+        forward(factor, m, work)
         cross(code, rates, own_points[agent], e, lane, work[m:])
         own(code, lane, itself)
         left, rest = itself[0] + ridge, own_rewards[agent, e]

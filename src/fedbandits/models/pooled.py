@@ -11,8 +11,9 @@ from typing import ClassVar
 
 import numpy as np
 
-from fedbandits.contract.arrays import FloatArray, IntArray
+from fedbandits.contract.arrays import BoolArray, FloatArray, IntArray
 from fedbandits.linalg import kernels
+from fedbandits.linalg.jit import jit
 from fedbandits.linalg.low_rank import add_to_inverse, factor_of_difference, squares
 from fedbandits.linalg.recycled import Recycled
 from fedbandits.linalg.semidefinite import nearest_semidefinite
@@ -107,11 +108,15 @@ class PooledModels(SharedRows):
             fresh += np.where((self.settled <= number) & (number < self.held), 1.0, 0.0)[:, None] * square
         return base, fresh
 
+    def stirred(self) -> BoolArray:
+        """(n,) who has observed anything but nothing, x = 0, since the last that was handed over."""
+        if self.fresh.count.any():
+            return np.asarray(self.diagonals()[1].any(axis=1))
+        return _stirred(self.waiting, self.settled, self.held)
+
     def learn_chosen(self, who: IntArray, x: FloatArray, rewards: FloatArray) -> None:
         """Take in one observation per agent: chosen arms (w, d)."""
-        place = self.held[who]
-        self.waiting[who, place], self.rewards[who, place] = x, rewards
-        self.held[who] += 1
+        _hold(self.waiting, self.rewards, self.held, who, x, rewards)
         waits = (self.unanswered[who] | self._patient) & (self.held[who] < PATIENCE)
         if not waits.all():
             self._fold(who[~waits])
@@ -121,11 +126,11 @@ class PooledModels(SharedRows):
         waiting = self.held[who] - self.settled[who]
         own = np.flatnonzero(self.fresh.count[who])
         if len(own) == 0 and (waiting == 1).all():  # after every turn
-            rows = np.arange(len(who)), self.settled[who]
-            x = self.waiting[who][rows]
+            place = self.settled[who]
+            x = self.waiting[who, place]
             gram = self._letters.empty((*x.shape, self.dim))
             squares(x, gram)
-            moment = self.rewards[who][rows][:, None] * x
+            moment = self.rewards[who, place][:, None] * x
             count = np.ones(len(who))
         else:
             gram, moment, count = (array[who] for array in self.fresh)
@@ -139,7 +144,8 @@ class PooledModels(SharedRows):
             self.gram[row] += self.fresh.gram[agent]
             self.moment[row] += self.fresh.moment[agent]
             self.count[row] += self.fresh.count[agent]
-        self.fresh.clear(who[own])
+        if len(own):
+            self.fresh.clear(who[own])
         self.growth[who] = 0.0
         self.settled[who], self.unanswered[who] = self.held[who], True
         return {"gram": gram, "moment": moment, "count": count}
@@ -187,9 +193,7 @@ class PooledModels(SharedRows):
         solved = [self._solved(who[some[0]], gram[some[0]], moment[some[0]]) for some in anew]
         for some, factor in grown:
             row = self._settle(who[some], gram[some[0]], moment[some[0]], count[some[0]])
-            if len(factor):
-                self.logdet[row] += add_to_inverse(self.inverse[row], factor)
-            self.theta[row] = self.inverse[row] @ moment[some[0]]
+            self.logdet[row] += add_to_inverse(self.inverse[row], factor, moment[some[0]], self.theta[row])
             self.rounds[row] += 1
         for some, known in zip(anew, solved, strict=True):
             row = self._settle(who[some], gram[some[0]], moment[some[0]], count[some[0]])
@@ -224,13 +228,7 @@ class PooledModels(SharedRows):
     def _forget(self, who: IntArray) -> None:
         """What waited and was settled is in what was told."""
         self.unanswered[who] = False
-        self._clear(who[self.settled[who] == self.held[who]])
-        for agent in who[self.settled[who] > 0]:  # who has observed something meanwhile
-            settled, held = self.settled[agent], self.held[agent]
-            for array in (self.waiting[agent], self.rewards[agent]):
-                array[: held - settled] = array[settled:held].copy()
-                array[held - settled : held] = 0.0
-            self.held[agent], self.settled[agent] = held - settled, 0
+        _drop(self.waiting, self.rewards, self.held, self.settled, who)
 
     def _clear(self, who: IntArray) -> None:
         """Nothing waits."""
@@ -264,6 +262,40 @@ class PooledModels(SharedRows):
         gram, moment = self.gram[rows] + self.fresh.gram[who], self.moment[rows] + self.fresh.moment[who]
         self.inverse[rows], self.theta[rows], self.logdet[rows] = solve(gram, moment, self.ridge)
         self.updates[rows] = self.rounds[rows] = 0
+
+
+@jit
+def _hold(
+    waiting: FloatArray, rewards: FloatArray, held: IntArray, who: IntArray, x: FloatArray, y: FloatArray
+) -> None:
+    """Let one observation wait for each of `who`."""
+    for a in range(len(who)):
+        i = who[a]
+        waiting[i, held[i]], rewards[i, held[i]] = x[a], y[a]
+        held[i] += 1
+
+
+@jit
+def _drop(waiting: FloatArray, rewards: FloatArray, held: IntArray, settled: IntArray, who: IntArray) -> None:
+    """Of what waits keep what was not settled, which an agent has observed since."""
+    for a in range(len(who)):
+        i = who[a]
+        first, last = settled[i], held[i]
+        for k in range(last):
+            later = k + first < last
+            for j in range(waiting.shape[2]):
+                waiting[i, k, j] = waiting[i, k + first, j] if later else 0.0
+            rewards[i, k] = rewards[i, k + first] if later else 0.0
+        held[i], settled[i] = last - first, 0
+
+
+@jit
+def _stirred(waiting: FloatArray, settled: IntArray, held: IntArray) -> BoolArray:
+    found = np.zeros(len(held), np.bool_)
+    for i in range(len(held)):
+        for k in range(settled[i], held[i]):
+            found[i] |= (waiting[i, k] != 0.0).any()
+    return found
 
 
 def _groups(rows: IntArray) -> list[IntArray]:

@@ -25,6 +25,7 @@ from fedbandits.contract.errors import ConfigError
 from fedbandits.contract.state import Stateful
 from fedbandits.linalg import kernels as linalg
 from fedbandits.linalg.jit import jit
+from fedbandits.linalg.triangular import forward
 from fedbandits.models.kernels import Kernel, cross, own
 
 _FIRST = 32
@@ -148,28 +149,6 @@ def longer(array: FloatArray, size: int) -> FloatArray:
     grown = np.zeros((len(array), size, *array.shape[2:]))
     grown[:, : array.shape[1]] = array
     return grown
-
-
-@jit
-def forward(factor: FloatArray, count: int, work: FloatArray) -> None:
-    """`work` (t, K) becomes L^-1 work, `factor` holding the rows of L."""
-    width = work.shape[1]
-    start = 0
-    for s in range(count):
-        r = 0
-        while r + 4 <= s:  # four rows at a time: a sum is written back once for all of them
-            a, b = factor[start + r], factor[start + r + 1]
-            c, d = factor[start + r + 2], factor[start + r + 3]
-            for k in range(width):
-                work[s, k] -= (a * work[r, k] + b * work[r + 1, k]) + (c * work[r + 2, k] + d * work[r + 3, k])
-            r += 4
-        while r < s:
-            for k in range(width):
-                work[s, k] -= factor[start + r] * work[r, k]
-            r += 1
-        for k in range(width):
-            work[s, k] /= factor[start + s]
-        start += s + 1
 
 
 @jit

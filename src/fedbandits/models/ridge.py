@@ -7,14 +7,14 @@ theta = V^-1 b.
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 
-from fedbandits.contract.arrays import FloatArray, IntArray
+from fedbandits.contract.arrays import FloatArray, IntArray, places
 from fedbandits.contract.state import Stateful
 from fedbandits.linalg import kernels
-from fedbandits.linalg.jit import jit
+from fedbandits.linalg.jit import jit, jit_inside
 from fedbandits.linalg.semidefinite import nearest_semidefinite
 from fedbandits.models.statistics import Statistics
 
@@ -24,6 +24,48 @@ REFRESH_EVERY = 2048
 
 _ROUNDING = 1e-12
 """As which share of the trace negative eigenvalues may come from rounding, where a part was taken out of sums."""
+
+
+class RidgeArrays(NamedTuple):
+    """What `RidgeModels` learn into, for compiled loops."""
+
+    inverse: FloatArray
+    theta: FloatArray
+    logdet: FloatArray
+    growth: FloatArray
+    updates: IntArray
+    settled: FloatArray
+    """(n,) observations in `base`."""
+    gram: FloatArray
+    moment: FloatArray
+    seen: FloatArray
+    """Of `fresh`, the last being the number of observations (n,)."""
+
+
+@jit_inside
+def learn_one(
+    models: RidgeArrays, i: int, arms: FloatArray, row: int, pick: int, reward: float, room: FloatArray
+) -> bool:
+    """What `RidgeModels.learn` does for agent i, which has taken the arm `pick` of `arms[row]` (d, K); whether it is
+    time to `refresh`.
+    """
+    gain = kernels.observe_one(
+        models.inverse,
+        models.theta,
+        models.logdet,
+        models.gram,
+        models.moment,
+        models.seen,
+        i,
+        arms,
+        row,
+        pick,
+        reward,
+        room,
+    )
+    models.growth[i] += gain
+    models.updates[i] += 1
+    return bool(models.updates[i] >= REFRESH_EVERY)
 
 
 class RidgeModels(Stateful):
@@ -83,15 +125,26 @@ class RidgeModels(Stateful):
             self._factorise(who[self.updates[who] >= REFRESH_EVERY])
         return gain
 
+    def arrays(self) -> RidgeArrays:
+        """What compiled loops learn into, by reference."""
+        base, fresh = self.base, self.fresh
+        return RidgeArrays(self.inverse, self.theta, self.logdet, self.growth, self.updates, base.count, *fresh)
+
+    def refresh(self) -> None:
+        """Compute anew what has gone through enough single updates."""
+        if self.updates.max() >= REFRESH_EVERY:
+            self._factorise(np.flatnonzero(self.updates >= REFRESH_EVERY))
+
     def learn_chosen(self, who: IntArray, x: FloatArray, rewards: FloatArray) -> FloatArray:
         """As `learn`, from the chosen arms (w, d) alone."""
         return self.learn(who, x[:, None], np.zeros(len(who), dtype=np.int64), rewards)
 
     def settle(self, who: IntArray) -> None:
         """Move `fresh` into `base`: nothing known changes, but growth is measured from here."""
-        self.base.merge(who, *(array[who] for array in self.fresh))
+        rows = places(who, len(self))
+        self.base.merge(who, *(array[rows] for array in self.fresh))
         self.fresh.clear(who)
-        self.growth[who] = 0.0
+        self.growth[rows] = 0.0
 
     def unsettle(self, who: IntArray, gram: FloatArray, moment: FloatArray, count: FloatArray) -> None:
         """Move the given part of `base` back into `fresh`: nothing known changes, but growth is measured from before it
@@ -129,10 +182,11 @@ class RidgeModels(Stateful):
             known = solve(gram, moment, self.ridge)
         if alone:
             self.fresh.clear(who)
-        self.base.gram[who], self.base.moment[who], self.base.count[who] = gram, moment, count
-        self.inverse[who], self.theta[who], self.logdet[who] = known
-        self.growth[who] = growth
-        self.updates[who] = 0
+        rows = places(who, len(self))
+        self.base.gram[rows], self.base.moment[rows], self.base.count[rows] = gram, moment, count
+        self.inverse[rows], self.theta[rows], self.logdet[rows] = known
+        self.growth[rows] = growth
+        self.updates[rows] = 0
 
     def absorb(self, who: IntArray, gram: FloatArray, moment: FloatArray, count: FloatArray) -> None:
         """Add the given statistics to `base`, keeping `fresh`."""

@@ -243,7 +243,7 @@ def _packed(processes: Sequence[JointProcess], prefix: str) -> State:
         )
         for process in processes
     ]
-    grams = [process.gram.ravel() for process in processes if process.gram is not None]
+    grams = [gram.ravel() for process in processes if (gram := process.gram) is not None]
     moments = [process.moment for process in processes if process.summed]
     found: State = {
         "sizes": np.array(sizes, dtype=np.int64),

@@ -11,7 +11,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from fedbandits.contract.arrays import FloatArray, IntArray
+from fedbandits.contract.arrays import FloatArray, IntArray, places
 from fedbandits.contract.state import Stateful
 from fedbandits.linalg import kernels
 
@@ -36,8 +36,9 @@ class Statistics(Stateful):
 
     def clear(self, who: IntArray) -> None:
         """Forget everything about `who`."""
+        rows = places(who, len(self.count))
         for array in self:
-            array[who] = 0.0
+            array[rows] = 0.0
 
     def observe(self, who: IntArray, arms: FloatArray, picks: IntArray, rewards: FloatArray) -> None:
         """Add one observation for each of `who`."""
@@ -46,6 +47,7 @@ class Statistics(Stateful):
 
     def merge(self, who: IntArray, gram: FloatArray, moment: FloatArray, count: FloatArray) -> None:
         """Add one share for each of `who`, distinct agents."""
-        self.gram[who] += gram
-        self.moment[who] += moment
-        self.count[who] += count
+        rows = places(who, len(self.count))
+        self.gram[rows] += gram
+        self.moment[rows] += moment
+        self.count[rows] += count

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
 from fedbandits.contract.arrays import BoolArray, FloatArray
+from fedbandits.linalg.jit import jit_exactly
 
 Level = Callable[[FloatArray, FloatArray], FloatArray]
 """Observations since the last update (n,) and growth of the log-determinant since then (n,) -> levels (n,)."""
@@ -26,6 +28,45 @@ def grown(count: FloatArray, growth: FloatArray) -> FloatArray:
 def both(count: FloatArray, growth: FloatArray) -> FloatArray:
     """Observations times growth."""
     return count * growth
+
+
+_CODES: dict[Level, int] = {observed: 0, grown: 1, both: 2}
+
+
+def code_of(level: Level) -> int | None:
+    """The number by which `level_at` knows a level; None if it does not."""
+    return _CODES.get(level)
+
+
+@jit_exactly
+def level_at(code: int, count: float, growth: float) -> float:
+    """The level of one agent."""
+    return count if code == 0 else growth if code == 1 else count * growth
+
+
+class Watch(NamedTuple):
+    """A trigger as compiled loops take it; `code` is -1 where it never fires."""
+
+    code: int
+    threshold: float
+    strict: bool
+
+
+@jit_exactly
+def fires(watch: Watch, count: float, growth: float) -> bool:
+    """Whether a trigger fires for one agent."""
+    if watch.code < 0 or not count > 0.0:
+        return False
+    level = level_at(watch.code, count, growth)
+    return level > watch.threshold if watch.strict else level >= watch.threshold
+
+
+def watch_of(trigger: Trigger | None) -> Watch | None:
+    """`trigger` for compiled loops; None where its level is unknown to them."""
+    if trigger is None:
+        return Watch(-1, 0.0, False)
+    code = code_of(trigger.level)
+    return None if code is None else Watch(code, float(trigger.threshold), trigger.strict)
 
 
 def urgencies(level: FloatArray, threshold: float | FloatArray) -> FloatArray:

@@ -10,14 +10,46 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Literal, NamedTuple
 
 import numpy as np
 from pydantic import Field
 
 from fedbandits.contract.arrays import FloatArray
+from fedbandits.linalg.jit import jit_exactly
 
 Width = Annotated[float, Field(ge=0, allow_inf_nan=False)] | Literal["theory", "loose"]
+
+
+CONSTANT, BY_VOLUME, BY_COUNT = 0, 1, 2
+
+
+class Radius(NamedTuple):
+    """A width as a function of what a model knows: sigma sqrt(base + volume) + prior, the volume being log det V -
+    `origin`, or `dim` log(1 + m/`scale`); or the constant `prior`. Compiled loops take it as it is.
+    """
+
+    code: int
+    sigma: float = 0.0
+    base: float = 0.0
+    prior: float = 0.0
+    origin: float = 0.0
+    dim: float = 1.0
+    scale: float = 1.0
+
+    def __call__(self, logdet: FloatArray, count: FloatArray) -> FloatArray:
+        """(w,) widths for models with log-determinants `logdet` (w,) resting on `count` (w,) observations."""
+        return _widths(self, logdet, count)
+
+
+def radius(rule: Width, *, noise: float, bound: float, ridge: float, delta: float, dim: int) -> Radius:
+    """The width that `rule` stands for."""
+    if not isinstance(rule, str):
+        return Radius(CONSTANT, prior=float(rule))
+    base, prior = float(2 * np.log(1 / delta)), float(np.sqrt(ridge) * bound)
+    if rule == "theory":
+        return Radius(BY_VOLUME, noise, base, prior, origin=float(dim * np.log(ridge)))
+    return Radius(BY_COUNT, noise, base, prior, dim=float(dim), scale=dim * ridge)
 
 
 def widths(
@@ -32,10 +64,23 @@ def widths(
     count: FloatArray,
 ) -> FloatArray:
     """(w,) widths for models with log-determinants `logdet` (w,) resting on `count` (w,) observations."""
-    if rule == "theory":
-        volume = logdet - dim * np.log(ridge)
-    elif rule == "loose":
-        volume = dim * np.log1p(count / (dim * ridge))
-    else:
-        return np.full(len(logdet), float(rule))
-    return np.asarray(noise * np.sqrt(2 * np.log(1 / delta) + volume) + np.sqrt(ridge) * bound)
+    return radius(rule, noise=noise, bound=bound, ridge=ridge, delta=delta, dim=dim)(logdet, count)
+
+
+# exactly as written: the same number in a loop over agents as in one over turns
+@jit_exactly
+def width_at(rule: Radius, logdet: float, count: float) -> float:
+    """The width for one model."""
+    if rule.code == CONSTANT:
+        return rule.prior
+    volume = logdet - rule.origin if rule.code == BY_VOLUME else rule.dim * np.log1p(count / rule.scale)
+    width: float = rule.sigma * np.sqrt(rule.base + volume) + rule.prior
+    return width
+
+
+@jit_exactly
+def _widths(rule: Radius, logdet: FloatArray, count: FloatArray) -> FloatArray:
+    out = np.empty(len(logdet))
+    for a in range(len(logdet)):
+        out[a] = width_at(rule, logdet[a], count[a])
+    return out

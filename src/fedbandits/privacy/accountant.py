@@ -13,6 +13,7 @@ import numpy as np
 
 from fedbandits.contract.arrays import FloatArray
 from fedbandits.contract.extras import require
+from fedbandits.privacy.loss_distribution import from_loss_distribution
 from fedbandits.privacy.schedules import Releases
 
 if TYPE_CHECKING:
@@ -26,26 +27,53 @@ lost to not hitting it, for budgets from 0.001 to 100."""
 def composed(losses: FloatArray, delta: float) -> FloatArray:
     """(J,) -> (J+1,): epsilon of the first j Laplace mechanisms together, j = 0..J, at `delta`.
 
-    `losses[i]` is sensitivity over scale of the i-th, its epsilon alone. The result is the smaller of two valid bounds:
-    basic composition, the sum of the losses, which holds at delta = 0 and is best for few releases; and composition of
-    Renyi divergences, exact for Laplace noise at every order (Mironov 2017, proposition 6), converted as in Canonne,
-    Kamath & Steinke (2020), proposition 12. These are the numbers of `dp_accounting.rdp.RdpAccountant` at the same
-    orders, for all prefixes at once. Composition may be adaptive: what comes later may depend on what was released.
+    `losses[i]` is sensitivity over scale of the i-th, its epsilon alone. The result is the smallest of three valid
+    bounds: basic composition, the sum of the losses, which holds at delta = 0; the distribution of the privacy loss,
+    which is the truth up to about 0.3 % (`loss_distribution`); and composition of Renyi divergences, exact for Laplace
+    noise at every order (Mironov 2017, proposition 6), converted as in Canonne, Kamath & Steinke (2020), proposition
+    12, which alone is about 5 % above the truth at delta = 1e-5, and a quarter to four fifths at 0.1. Composition may
+    be adaptive: what comes later may depend on what was released.
     """
+    return _composed(losses, delta, prefixes=True)
+
+
+def total(losses: FloatArray, delta: float) -> float:
+    """The last entry of `composed`, in half the time."""
+    return float(_composed(losses, delta, prefixes=False)[-1])
+
+
+def in_closed_form(losses: FloatArray, delta: float) -> float:
+    """An upper bound on `total` that takes no transforms, by basic composition and Renyi divergences."""
+    return float(_bounds(losses, delta)[0][-1])
+
+
+def _composed(losses: FloatArray, delta: float, *, prefixes: bool) -> FloatArray:
     if not 0 <= delta < 1:
         raise ValueError(f"delta must lie in [0, 1), got {delta}")
     if (losses < 0).any() or not np.isfinite(losses).all():
         raise ValueError("losses must be finite and not negative")
+    best, divergences = _bounds(losses, delta)
+    if delta > 0:
+        exact = from_loss_distribution(losses, delta, _ORDERS, divergences, prefixes=prefixes)
+        np.minimum(best, exact, out=best)
+    # a bound for more releases is one for fewer
+    return np.minimum.accumulate(best[::-1])[::-1].copy()
+
+
+def _bounds(losses: FloatArray, delta: float) -> tuple[FloatArray, FloatArray]:
+    """(J+1,) the bounds in closed form, and (A,) the divergences of all mechanisms together at `_ORDERS`."""
     best = np.concatenate([[0.0], np.cumsum(losses)])
-    if delta == 0:
-        return np.asarray(best)
-    for order in _ORDERS:
+    divergences = np.empty(len(_ORDERS))
+    for at, order in enumerate(_ORDERS):
         divergence = np.concatenate([[0.0], np.cumsum(_laplace_divergence(losses, order))])
+        divergences[at] = divergence[-1]
+        if delta == 0:
+            continue
         epsilon = divergence + np.log1p(-1 / order) - np.log(delta * order) / (order - 1)
         # total variation is at most sqrt(1 - exp(-KL)), and KL at most this divergence
         epsilon[-np.expm1(-divergence) < delta**2] = 0.0
         np.minimum(best, epsilon, out=best)
-    return np.asarray(np.maximum(best, 0.0))
+    return np.maximum(best, 0.0), divergences
 
 
 @lru_cache(maxsize=256)

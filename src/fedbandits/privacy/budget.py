@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import lru_cache
 from typing import Annotated, ClassVar
 
 from pydantic import Field, model_validator
 
+from fedbandits.contract.arrays import FloatArray
 from fedbandits.contract.catalogue import ConfigError
 from fedbandits.contract.parameters import parameters
-from fedbandits.privacy.accountant import composed
+from fedbandits.privacy.accountant import in_closed_form, total
 from fedbandits.privacy.schedules import ReleaseRule, Releases, broadcast
 
 _PRECISION = 1e-4
 """Relative, of the calibrated parameter."""
+_FURTHER = 1.25
+"""How far above what is known to be affordable is looked next."""
 
 
 @lru_cache(maxsize=256)
@@ -22,28 +26,40 @@ def calibrate(epsilon: float, delta: float, rate: float, horizon: int, schedule:
 
     By bisection on the logarithm. What is spent does not fall as the parameter grows: each release comes earlier (see
     `ReleaseRule`), hence costs more, and there are more of them. So everything below a parameter within the budget is
-    within it too, and the one returned was itself seen to be. Raises `ConfigError` if not even one release fits.
+    within it too, and the one returned was itself seen to be. A bound in closed form says where to begin: what it finds
+    affordable is, and little above that is looked at. Raises `ConfigError` if not even one release fits.
 
     >>> s = calibrate(1.0, 1e-5, 1.1, 1000)
+    >>> from fedbandits.privacy.accountant import total
     >>> from fedbandits.privacy.schedules import broadcast
-    >>> float(composed(broadcast(s, 1.1, 1000).losses, 1e-5)[-1]) <= 1.0
+    >>> total(broadcast(s, 1.1, 1000).losses, 1e-5) <= 1.0
     True
     """
 
-    def affordable(parameter: float) -> bool:
-        return bool(composed(schedule(parameter, rate, horizon).losses, delta)[-1] <= epsilon)
+    def within(cost: Callable[[FloatArray, float], float], parameter: float) -> bool:
+        return cost(schedule(parameter, rate, horizon).losses, delta) <= epsilon
 
-    if affordable(1.0):
-        return 1.0
-    low, high = 1 / (8 * horizon), 1.0  # nothing is released within the horizon, everything is
-    while high / low > 1 + _PRECISION:
-        middle = (low * high) ** 0.5
-        low, high = (middle, high) if affordable(middle) else (low, middle)
+    nothing = 1 / (8 * horizon)  # is released within the horizon
+    low = _largest(lambda parameter: within(in_closed_form, parameter), nothing, 1.0)
+    high = low
+    while high < 1 and within(total, high):
+        low, high = high, min(_FURTHER * high, 1.0)
+    low = _largest(lambda parameter: within(total, parameter), low, high)
     if len(schedule(low, rate, horizon).counts) == 0:
         raise ConfigError(
             f"epsilon: {epsilon} allows no release within {horizon} pulls, of which the cheapest costs "
             f"{horizon ** (-rate / 2):.3g}; raise epsilon, or the horizon"
         )
+    return low
+
+
+def _largest(affordable: Callable[[float], bool], low: float, high: float) -> float:
+    """The largest parameter from `low`, which is affordable, to `high` that is affordable, to `_PRECISION`."""
+    if affordable(high):
+        return high
+    while high / low > 1 + _PRECISION:
+        middle = (low * high) ** 0.5
+        low, high = (middle, high) if affordable(middle) else (low, middle)
     return low
 
 

@@ -4,7 +4,7 @@ Lemma 3.3 of Dubey (2022), thesis, bounds the composition of the releases of one
 on the released means alone: agents of the printed algorithm act on their clean rewards, and their counts, which
 they also send, tell of them (see `PrivateFedUCB`). Second, it is loose. After 1000 pulls of one arm:
 
-    delta  rate  schedule   lemma   composed   tight
+    delta  rate  schedule   lemma   Renyi      composed
     0.1    1.1   1          28.2    5.6        4.5
     0.1    1.1   0.1        4.3     0.72       0.46
     0.1    1.4   1          10.0    3.2        2.5

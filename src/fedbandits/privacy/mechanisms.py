@@ -103,7 +103,8 @@ def _observe(
         sums[a, k] += min(max(rewards[i], 0.0), 1.0)
         counts[a, k] += 1
         following = releases[a, k]
-        due[i] = following < len(schedule) and counts[a, k] == schedule[following]
+        # not only then: a schedule may have become denser since the state was saved (and is no dearer, being late)
+        due[i] = following < len(schedule) and counts[a, k] >= schedule[following]
     return due
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from fedbandits.contract.ledger import DIRECTIONS
 from fedbandits.report.budgets import budgets
 from fedbandits.report.command import command_of
+from fedbandits.report.games import games
 from fedbandits.report.knowledge import knowledge
 from fedbandits.report.labels import shortened
 from fedbandits.report.pictures import pictures
@@ -70,6 +71,7 @@ SECTIONS: list[SectionBuilder] = [
     budgets,
     pictures,
     portraits,
+    games,
     knowledge,
     settings,
     reproduce,

@@ -14,8 +14,11 @@ import numpy as np
 
 from fedbandits.contract.arrays import BoolArray, FloatArray
 from fedbandits.contract.errors import ConfigError
+from fedbandits.contract.facts import Episodes, Game
+from fedbandits.contract.ledger import UNITS
 from fedbandits.contract.population import Ellipsoids
 from fedbandits.contract.state import Stateful
+from fedbandits.contract.world import World
 from fedbandits.simulation.metrics import METRICS
 
 if TYPE_CHECKING:
@@ -23,6 +26,8 @@ if TYPE_CHECKING:
 
 _CHECKS = 100
 """How often in a run confidence ellipsoids are compared with the truth."""
+_RECENT = 50
+"""Episodes that returns are a mean over."""
 
 
 class Gauge(Stateful):
@@ -110,14 +115,127 @@ class HonestRegret(Gauge):
         return float(self._run.by_agent[self._run.honest].mean())
 
 
+class _FirstPhase(Gauge):
+    """Reads something up to the end of a first phase; `before` (n,) says who was in it when the last step began."""
+
+    keeps: ClassVar[tuple[str, ...]] = ("values", "before", "held")
+
+    def __init__(self, run: Simulation) -> None:
+        super().__init__(run)
+        self.before = np.ones(len(run.agents), dtype=np.bool_)
+        self.held = np.zeros(len(run.agents))
+
+    @classmethod
+    def on(cls, run: Simulation) -> Self | None:
+        """See `Gauge`: agents need a first phase."""
+        return None if run.agents.preparing() is None else cls(run)
+
+    def read(self, step: int) -> float:
+        """See `Gauge`."""
+        preparing = self._run.agents.preparing()
+        assert preparing is not None
+        self.hold()
+        self.before[:] = preparing
+        return float(self.held.sum())
+
+    @abstractmethod
+    def hold(self) -> None:
+        """Note in `held` (n,) what goes to the account of the first phase, after a step that `before` took part in."""
+        raise NotImplementedError
+
+
+class FirstRegret(_FirstPhase):
+    """The cumulative pseudo-regret of decisions in a first phase."""
+
+    name: ClassVar[str] = "first_regret"
+
+    def hold(self) -> None:
+        """See `_FirstPhase`."""
+        self.held[self.before] = self._run.by_agent[self.before]
+
+
+class FirstScalars(_FirstPhase):
+    """Scalars that were sent until everybody was beyond a first phase."""
+
+    name: ClassVar[str] = "first_scalars"
+    unit: ClassVar[str] = "scalars"
+
+    def hold(self) -> None:
+        """See `_FirstPhase`."""
+        if self.before.any():
+            self.held[0] = self._run.ledger.counts[:, UNITS.index(self.unit)].sum()
+
+
+class FirstMessages(FirstScalars):
+    """Messages that were sent until everybody was beyond a first phase."""
+
+    name: ClassVar[str] = "first_messages"
+    unit: ClassVar[str] = "messages"
+
+
+class BayesRegret(Gauge):
+    """What the best of all policies played so far lacks, in the mean over scalarisations; see `World.bayes_regret`."""
+
+    name: ClassVar[str] = "bayes_regret"
+
+    @classmethod
+    def on(cls, run: Simulation) -> Self | None:
+        """See `Gauge`: the world has to be a game that it can solve."""
+        return cls(run) if type(run.world).bayes_regret is not World.bayes_regret else None
+
+    def read(self, step: int) -> float:
+        """See `Gauge`: no number before the first episode is over."""
+        found = self._run.world.bayes_regret()
+        return np.nan if found is None else found
+
+
+class RecentReturn(Gauge):
+    """What a client earned in an episode, in the mean over the last 50 of them, or over those there were."""
+
+    name: ClassVar[str] = "recent_return"
+
+    def __init__(self, run: Simulation) -> None:
+        super().__init__(run)
+        known = run.world.problem.get(Episodes)
+        assert known is not None
+        self._length = known.length
+
+    @classmethod
+    def on(cls, run: Simulation) -> Self | None:
+        """See `Gauge`: agents have to be in one game, and hence in step."""
+        problem = run.world.problem
+        return None if problem.get(Game) is None or problem.get(Episodes) is None else cls(run)
+
+    def read(self, step: int) -> float:
+        """See `Gauge`: changes at the end of an episode."""
+        over = (step + 1) // self._length
+        if (step + 1) % self._length:
+            return float(self.values[step - 1]) if step else np.nan
+        episodes = min(over, _RECENT)
+        earned = self._run.reward[step + 1 - episodes * self._length : step + 1].sum()
+        return float(earned / (episodes * self._run.world.problem.agents))
+
+
 def check_gauges(gauges: Sequence[type[Gauge]]) -> None:
     """Refuse gauges of one name, or of a metric's that every run has: each is to be found under its own."""
     names = [kind.name for kind in gauges]
     for kind in gauges:
-        if kind.name in METRICS and kind not in (Coverage, Epsilon, HonestRegret):
+        if kind.name in METRICS and kind not in (Coverage, *STANDARD):
             raise ConfigError(f"gauges: {kind.name!r} is a metric of every run; give {kind.__name__} another name")
         if names.count(kind.name) > 1:
             raise ConfigError(f"gauges: two of them are called {kind.name!r}; give one of them another name")
+
+
+STANDARD: tuple[type[Gauge], ...] = (
+    Epsilon,
+    HonestRegret,
+    FirstRegret,
+    FirstScalars,
+    FirstMessages,
+    BayesRegret,
+    RecentReturn,
+)
+"""Those that every run has in which there is something for them to measure."""
 
 
 def covers(ellipsoids: Ellipsoids, theta: FloatArray) -> BoolArray:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
+from functools import cache
 from typing import ClassVar, Unpack
 
 import numpy as np
-from threadpoolctl import threadpool_limits
+from threadpoolctl import ThreadpoolController
 
 from fedbandits.contract.algorithm import Algorithm, bounds_of, wire_of
 from fedbandits.contract.arrays import Array, State
@@ -17,6 +18,7 @@ from fedbandits.contract.facts import Contamination, Place
 from fedbandits.contract.ledger import DIRECTIONS, UNITS, Ledger
 from fedbandits.contract.portrait import EDGES, TRUTH, links
 from fedbandits.contract.problem import Problem
+from fedbandits.contract.server import patience_of
 from fedbandits.contract.state import Stateful, load_whole
 from fedbandits.contract.streams import Streams, seeds_of
 from fedbandits.contract.world import World
@@ -29,9 +31,10 @@ from fedbandits.simulation.arguments import (
     environment_of,
     network_of,
 )
-from fedbandits.simulation.gauges import Coverage, Epsilon, Gauge, HonestRegret
+from fedbandits.simulation.gauges import STANDARD, Coverage, Gauge
 from fedbandits.simulation.memory import check_memory
 from fedbandits.simulation.options import Options, RunOptions
+from fedbandits.simulation.rounds import play
 from fedbandits.simulation.trace import Privacy, Trace
 from fedbandits.transport.carriers import InProcess, hold
 from fedbandits.transport.liars import attacked
@@ -145,7 +148,9 @@ class Simulation(Stateful):
         self._problem = problem
         self._theory = chosen.theory
         self._seconds = 0.0
-        wanted = (*((Coverage,) if chosen.coverage else ()), Epsilon, HonestRegret, *chosen.gauges)
+        self.compiled = True
+        """Whether turns are played by compiled functions where agents and world offer them; the run is the same."""
+        wanted = (*((Coverage,) if chosen.coverage else ()), *STANDARD, *chosen.gauges)
         self._gauges: dict[str, Gauge] = {kind.name: gauge for kind in wanted if (gauge := kind.on(self)) is not None}
 
     def run(self, steps: int | None = None, progress: Progress | None = None) -> None:
@@ -154,11 +159,12 @@ class Simulation(Stateful):
         end = self.horizon if steps is None else min(self.horizon, start + steps)
         began = told = time.perf_counter()
         # matrices here are small: a second thread only waits, and runs in parallel processes would fight for cores
-        with threadpool_limits(limits=1, user_api="blas"):
-            for step in range(start, end):
-                self._step(step)
+        with _blas().limit(limits=1, user_api="blas"):
+            while self.at < end:
+                if not self._play(end):
+                    self._step(int(self.at))
                 if progress is not None and time.perf_counter() - told > _PROGRESS_SECONDS:
-                    progress(step + 1)
+                    progress(int(self.at))
                     told = time.perf_counter()
         self._seconds += time.perf_counter() - began
         if progress is not None:
@@ -212,7 +218,7 @@ class Simulation(Stateful):
 
     def _portrait(self) -> State:
         found = {} if self.server is None else self.server.portrait()
-        shown = self.agents.portrait() | found | portrayed(self.agents.protection())
+        shown = self.world.portrait() | self.agents.portrait() | found | portrayed(self.agents.protection())
         truth = self.world.truth(max(int(self.at) - 1, 0))
         if found and truth is not None:
             shown[TRUTH] = np.array(truth.clusters)
@@ -237,6 +243,46 @@ class Simulation(Stateful):
             **{f"gauge-{name}": gauge for name, gauge in self._gauges.items()},
         }
         return {name: part for name, part in parts.items() if part is not None}
+
+    def _play(self, end: int) -> bool:
+        """Let compiled functions play turns before `end`, as far as they go, and hear whoever calls then; False where
+        this step cannot be played so.
+        """
+        step = int(self.at)
+        if not self.compiled or self._relay is not None or self._gauges:
+            return False
+        agents = self.agents.compiled()
+        block = None if agents is None else self.world.block(step)
+        if block is None:
+            return False
+        start = step - block.first
+        rows = min(len(block.who), end - block.first)
+        if self.server is not None:
+            # who calls before anybody has decided is heard in every step, until it calls no longer
+            patience = 0 if self.agents.calling().any() else patience_of(self.server)
+            rows = min(rows, start + 1 + patience)
+        rewards, regrets = (np.empty(block.who.shape) for _ in range(2))
+        done, failed = play(agents, block, start, rows, rewards, regrets, self.by_agent)
+        if failed >= 0:
+            raise ValueError(
+                f"step {block.first + done}: what agent {failed} sees, or what it earns, is not finite; it has no score"
+            )
+        self.agents.tend()
+        played, after = slice(start, done), slice(step, block.first + done)
+        self.regret[after] = regrets[played].sum(axis=1)
+        self.reward[after] = rewards[played].sum(axis=1)
+        self.chance[after] = block.chance[played].sum(axis=1)
+        self.decisions[after] = block.who.shape[1]
+        self.syncs[after] = self.ledger.syncs
+        self.counts[after] = self.ledger.counts
+        if self.server is not None:
+            self.server.passed(done - start - 1)
+            self._carrier.reachable = None
+            hold(self.server, np.flatnonzero(self.agents.calling()), self._carrier)
+            self.syncs[after.stop - 1] = self.ledger.syncs
+            self.counts[after.stop - 1] = self.ledger.counts
+        self.at[...] = after.stop
+        return True
 
     def _step(self, step: int) -> None:
         turn = self.world.turn(step)
@@ -282,6 +328,12 @@ def posed(
     return problem.knowing(
         Place(graph, life if hops is None else min(life, hops)), Contamination(max(known.share, share))
     )
+
+
+@cache
+def _blas() -> ThreadpoolController:
+    """Whose threads are limited; looking for libraries anew takes as long as a thousand decisions."""
+    return ThreadpoolController()
 
 
 def _world(environment: object, horizon: int, seed: np.random.SeedSequence) -> World:

@@ -88,6 +88,38 @@ class Trace:
         return self._gauge("honest_regret")
 
     @property
+    def first_regret(self) -> FloatArray:
+        """(T,) pseudo-regret of decisions in a first phase, of algorithms that have one; NaN with others."""
+        return self._gauge("first_regret")
+
+    @property
+    def first_scalars(self) -> FloatArray:
+        """(T,) scalars sent until everybody was beyond a first phase; NaN with algorithms that have none."""
+        return self._gauge("first_scalars")
+
+    @property
+    def first_messages(self) -> FloatArray:
+        """(T,) messages sent until then."""
+        return self._gauge("first_messages")
+
+    @property
+    def later_regret(self) -> FloatArray:
+        """(T,) pseudo-regret of decisions beyond a first phase; all of it with algorithms that have none."""
+        return np.asarray(self.regret - np.nan_to_num(self.first_regret))
+
+    @property
+    def bayes_regret(self) -> FloatArray:
+        """(T,) what the best of all policies played so far lacks, in the mean over scalarisations; NaN where no world
+        can tell.
+        """
+        return self._gauge("bayes_regret")
+
+    @property
+    def recent_return(self) -> FloatArray:
+        """(T,) what an agent earned in an episode, in the mean over the last 50; NaN outside games."""
+        return self._gauge("recent_return")
+
+    @property
     def uplink(self) -> Flow:
         """From agents to the server."""
         return self._flow(0)

@@ -74,6 +74,11 @@ PROMISES: dict[str, Promise] = {
         "end answer() with: return super().answer(request)",
         declared.unknown_messages,
     ),
+    "compiled": Promise(
+        "a run whose turns are played by compiled functions is the run that goes step by step through Python",
+        "let compiled() return None, or let choose, learn and calling do what the compiled functions do, bit by bit",
+        repeating.compiled,
+    ),
     "repeatable": Promise(
         "same seed, same run, however it is divided",
         "draw from rng alone, and keep nothing in globals, class attributes or mutable defaults",

@@ -302,6 +302,22 @@ class TestQueue:
         assert served.kind == "collect"
         assert served.who.tolist() == first
 
+    @pytest.mark.parametrize(("queued", "first", "waiting"), [("last", [3, 4], 0), ("all", [0, 1, 2], 1)])
+    def test_e_queues_the_clusters_of_the_last_caller_or_of_all(self, queued, first, waiting):
+        """Agents 1 and 4 call at once; the cluster of agent 1 has learned more."""
+        problem = Problem(agents=6, dim=2, arms=2, horizon=1000, facts=(Noise(0.1),))
+        server = HetoFedBanditE(queued=queued).server(problem, 6, Streams(np.random.SeedSequence(1), 1))
+        theta = np.repeat([[1.0, 0.0], [0.0, 1.0], [-1.0, 0.0]], [3, 2, 1], axis=0)
+        gram = np.tile(100 * np.eye(2), (6, 1, 1))
+        talk = server.converse(np.array([1, 4]))
+        asked = next(talk)
+        levels = np.array([2.0, 3.0, 2.0, 1.0, 3.0, 1.0])
+        own = {"gram": gram, "moment": 100 * theta, "level": levels}
+        served = talk.send(Message("own", asked.who, own))
+        assert server.clusters.sum(axis=1).tolist() == [3, 2, 1]
+        assert served.who.tolist() == first
+        assert len(server.queue) == waiting
+
     def test_only_those_who_wait_are_asked(self):
         server = waiting_server(HetoFedBanditPQ(explore=1), self.groups, [2, 1], 6)
         assert next(server.converse(np.array([], dtype=np.int64))).who.tolist() == [3, 4, 5]

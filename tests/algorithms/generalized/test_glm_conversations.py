@@ -102,6 +102,18 @@ def test_a_schedule_is_kept(name):
     np.testing.assert_array_equal(np.flatnonzero(np.diff(trace.syncs, prepend=0)) + 1, np.arange(5, 41, 5))
 
 
+@pytest.mark.parametrize("updates", [7, 13, 29])
+@pytest.mark.parametrize("name", ["fedglb-ucb-1", "fedglb-ucb-2", "fedglb-ucb-3"])
+def test_there_are_as_many_updates_as_asked_for(name, updates):
+    trace = fb.simulate(ALGORITHMS[name](updates=updates), environment(), 40)
+    assert trace.syncs[-1] == updates
+
+
+def test_one_agent_at_a_time_makes_no_more_of_them():
+    trace = fb.simulate(ALGORITHMS["fedglb-ucb-3"](updates=50), environment(schedule="random"), 200)
+    assert 30 <= trace.syncs[-1] <= 50
+
+
 @pytest.mark.parametrize("name", FAMILY)
 def test_nothing_raw_is_declared(name):
     assert not any(field.raw for utterance in ALGORITHMS[name].about.says for field in utterance.fields)

@@ -6,11 +6,14 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from fedbandits.algorithms import ALGORITHMS
 from fedbandits.algorithms.generalized.parameters import GLMParameters
+from fedbandits.algorithms.generalized.scheduled import Scheduled
 from fedbandits.algorithms.generalized.widths import global_part, local_part, offline, ucb_glm
-from fedbandits.contract.facts import Link, Noise
+from fedbandits.contract.facts import Link, Noise, Norms
 from fedbandits.contract.messages import Message
 from fedbandits.contract.problem import Problem
 
@@ -95,6 +98,31 @@ def test_equality_fires():
 @pytest.mark.parametrize(("updates", "turns"), [(1, 200), (10, 20), (63, 4), (200, 1), (5000, 1)])
 @pytest.mark.parametrize("name", ["fedglb-ucb-1", "fedglb-ucb-2", "fedglb-ucb-3"])
 def test_a_schedule_counts_own_turns(name, updates, turns):
-    due = ALGORITHMS[name](updates=updates).trigger(PROBLEM).fired
-    counts = np.arange(1.0, 201.0)
-    assert counts[due(counts, np.zeros(200))][0] == turns
+    spread = ALGORITHMS[name](updates=updates).spread(PROBLEM)
+    counts = np.arange(1, 201)
+    assert counts[spread.fired(counts, np.zeros(200, dtype=np.int64))][0] == turns
+
+
+@given(st.integers(1, 700), st.integers(1, 700))
+def test_so_many_updates_as_evenly_as_turns_allow(updates, turns):
+    spread = Scheduled(updates=updates).spread(replace(PROBLEM, horizon=turns))
+    moments, told = [], np.zeros(1, dtype=np.int64)
+    for turn in range(1, turns + 1):
+        seen = np.array([turn])
+        fired = spread.fired(seen, told)
+        assert fired == (spread.urgency(seen, told) >= 1)
+        if fired:
+            moments.append(turn)
+            told = seen
+    assert len(moments) == min(updates, turns)
+    assert moments[-1] == turns
+    assert np.ptp(np.diff(moments, prepend=0)) <= 1
+
+
+def test_curvature_may_be_given():
+    """Arms of norm sqrt(2), as in the publication's code, whose bound is that for arms of norm 1."""
+    problem = PROBLEM.knowing(Norms(arms=np.sqrt(2)))
+    ours, released = (ALGORITHMS["fedglb-ucb"](curvature=c).constants(problem) for c in (None, 0.1966119332))
+    close(ours.c, np.exp(-np.sqrt(2)) / (1 + np.exp(-np.sqrt(2))) ** 2)
+    close(released.c, 0.1966119332)
+    assert offline(released, M) < offline(ours, M)

@@ -113,7 +113,7 @@ def test_bands_cover_the_function_at_all_turns(algorithm):
                 phi = agents.features.of(turn.who, turn.arms)
                 mean = np.einsum("wkp,wp->wk", phi, agents.models.theta)
                 deviation = np.sqrt(np.einsum("wkp,wpq,wkq->wk", phi, agents.models.inverse, phi))
-            truth = world._means[world._seek(step)]
+            truth = world.means_at(step)
             whole &= (np.abs(mean - truth) <= width * deviation + off).all(axis=1)
             picks = agents.choose(turn.who, turn.arms)
             agents.learn(turn.who, turn.arms, picks, world.pay(step, picks).rewards)

@@ -161,7 +161,7 @@ def test_bands_cover_the_function_with_noise_on():
             phi = features.of(turn.who, turn.arms)
             mean = np.einsum("wkp,wp->wk", phi, theta)
             norm = np.sqrt(np.einsum("wkp,wpk->wk", phi, np.linalg.solve(V, phi.swapaxes(1, 2))))
-            truth = run.world._means[run.world._seek(step)]
+            truth = run.world.means_at(step)
             whole &= (np.abs(mean - truth) <= radius[:, None] * norm + known.bound * off).all(axis=1)
             run.run(8)
         covered.append(whole)

@@ -1,4 +1,4 @@
-"""Two algorithms that live through the same history."""
+"""Two algorithms that live through the same history, and one whose bands are held against the truth."""
 
 from __future__ import annotations
 
@@ -39,3 +39,23 @@ def side_by_side(algorithms: list[Any], env: Any, horizon: int, seed: int) -> It
             hold(server, called[0], carrier)
         syncs += len(called[0]) > 0
     assert syncs >= 3, "they did not talk, which shows nothing"
+
+
+def off_by(algorithm: Any, env: Any, horizon: int, seed: int) -> list[float]:
+    """How far means are off at each turn, as a share of the bands, for the agent and arm for which that is most."""
+    world = env.world(horizon, np.random.SeedSequence(seed))
+    problem, n = world.problem, world.problem.agents
+    agents = algorithm.agents(problem, n, Streams(np.random.SeedSequence(0), n))
+    server, carrier = algorithm.server(problem, n, None), InProcess(agents, Ledger(), Wire())
+    found, talked = [], 0
+    for step in range(horizon):
+        turn = world.turn(step)
+        mean, band = agents._judged(turn.who, turn.arms)
+        found.append(float((np.abs(mean - world.means_at(step)) / band).max()))
+        picks = agents.choose(turn.who, turn.arms)
+        agents.learn(turn.who, turn.arms, picks, world.pay(step, picks).rewards)
+        callers = np.flatnonzero(agents.calling())
+        hold(server, callers, carrier)
+        talked += len(callers) > 0
+    assert talked >= 3, "they did not talk, which shows nothing"
+    return found

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from companies import off_by
 
 import fedbandits as fb
 from fedbandits.algorithms import ApproxDisKernelUCB, DisKernelUCB
 from fedbandits.contract.errors import ConfigError
 from fedbandits.contract.messages import Message
 from fedbandits.contract.streams import Streams
-from fedbandits.environments import Cosine
+from fedbandits.environments import Cosine, RKHSMixture
 from fedbandits.models.dictionary_models import DictionaryModels, embedded_sums
 from fedbandits.models.features.nystrom import NystromFeatures
 from fedbandits.models.kernels import Linear, Matern, SquaredExponential
@@ -131,16 +132,23 @@ def test_what_is_learned_one_by_one_is_what_is_told_at_once():
     gram, moment = embedded_sums(NystromFeatures(kernel, S), x, y)
     once, slowly = DictionaryModels(1, kernel, ridge), DictionaryModels(1, kernel, ridge)
     one = np.zeros(1, dtype=np.int64)
-    once.tell(one, S[None], gram[None], moment[None])
-    slowly.tell(one, S[None], np.zeros((1, 20, 20)), np.zeros((1, 20)))
+    once.tell(one, S[None], gram[None], moment[None], np.array([50.0]))
+    slowly.tell(one, S[None], np.zeros((1, 20, 20)), np.zeros((1, 20)), np.zeros(1))
     for point, reward in zip(x, y, strict=True):
         slowly.learn(one, point[None], np.array([reward]))
     arms = rng.normal(size=(1, 9, 2))
     for found, expected in zip(slowly.judge(one, arms), once.judge(one, arms), strict=True):
         np.testing.assert_allclose(found, expected, atol=1e-7)
     assert once.drift == 0
+    z = NystromFeatures(kernel, S).of(one, x[None])[0]
+    volume, missed = np.linalg.slogdet(np.eye(50) + z @ z.T / ridge)[1], (1 - (z**2).sum(axis=1)).sum() / ridge
+    for models in (once, slowly):
+        assert models.volume[0] == pytest.approx(volume, abs=1e-6)
+        assert models.missed[0] == pytest.approx(missed, abs=1e-6)
+    exact = np.linalg.slogdet(np.eye(50) + kernel.matrix(x, x) / ridge)[1]
+    assert volume < exact < volume + missed  # what the width rests on
     frozen = DictionaryModels(1, kernel, ridge)
-    frozen.tell(one, S[None], np.zeros((1, 20, 20)), np.zeros((1, 20)))
+    frozen.tell(one, S[None], np.zeros((1, 20, 20)), np.zeros((1, 20)), np.zeros(1))
     assert slowly.drift[0] == pytest.approx(frozen.judge(one, x[None])[1].sum(), rel=1e-9)
     np.testing.assert_allclose(slowly.doubts(0, x), frozen.judge(one, x[None])[1][0], rtol=1e-9)
 
@@ -169,6 +177,82 @@ def test_who_is_away_is_left_out_and_those_there_do_not_forget():
     assert held([0, 1, 2], [9.0, 9.0, 9.0], silent=[1]) is None
     assert held([0], [7.0]) is None
     assert held([0], [8.0]) is not None
+
+
+def judged(agents, who, arms):
+    """mean, sqrt(var) and the width of each arm."""
+    mean, variance = agents.models.judge(who, arms)
+    scores = agents.scores(who, arms)
+    return mean, np.sqrt(variance), (scores - mean) / np.sqrt(variance)
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"width": "theory", "oversampling": 0.05},  # a poor dictionary
+        {"width": "theory", "every": 7, "oversampling": 2.0},
+        {"width": "published"},
+    ],
+    ids=str,
+)
+def test_bands_cover_the_function_for_all_agents_and_turns_at_once(given):
+    """In all but a share delta of runs; the published ones for a dictionary of nearly all points."""
+    delta = 0.1
+    algorithm = ApproxDisKernelUCB(kernel="told", delta=delta, **given)
+    found = [off_by(algorithm, RKHSMixture(clients=4, arms=7), 60, seed) for seed in range(6)]
+    assert np.mean([max(run) <= 1 for run in found]) >= 1 - delta
+    assert np.max(found) > 0.1  # bands are not so wide that they say nothing
+
+
+def test_widths_are_those_that_are_stated():
+    """At the last turn, from all points that were observed; gamma of the published one is a bound for theirs."""
+    env, T, delta, eps = RKHSMixture(clients=4, arms=7), 30, 0.05, 0.25
+    given = {"kernel": "told", "ridge": 0.7, "delta": delta, "bound": 1.5}
+    for algorithm in (
+        ApproxDisKernelUCB(width="theory", threshold=0.4, oversampling=0.3, **given),
+        ApproxDisKernelUCB(width="published", accuracy=eps, **given),
+    ):
+        (*_, last) = recorded(algorithm, env, T)
+        agents, problem = last.side.agents, env.world(T, np.random.SeedSequence(0)).problem
+        told, kernel, noise = agents.models.told[0], agents.models.kernel, problem.get(fb.facts.Noise).sigma
+        assert (agents.models.row == 0).all()
+        arms = np.random.default_rng(0).uniform(-1, 1, (4, 5, 2))
+        width = judged(agents, np.arange(4), arms)[2][0, 0]
+        known = [agents.data.arms[i, :, : agents.inside[i]].T for i in range(4)]
+        x = np.concatenate([*known, agents.data.arms[0, :, agents.inside[0] : agents.data.count[0]].T])
+        z = told.features.of(np.zeros(1, dtype=np.int64), x[None])[0]
+        missed, volume = (1 - (z**2).sum(axis=1)).sum() / 0.7, np.linalg.slogdet(np.eye(len(x)) + z @ z.T / 0.7)[1]
+        if algorithm.width == "theory":
+            spread = noise * np.sqrt(2 * np.log(4 * T / delta) + volume + missed)
+            expected = (1 + np.sqrt(missed)) * np.sqrt(0.7) * 1.5 + spread
+        else:
+            D = 1 / 4
+            left = -eps + 1 / (1 + (1 + eps) * D / (1 - eps))
+            spread = 2 * noise * np.sqrt(np.log(4 / delta) + (volume + missed) / 2)
+            expected = (1 / np.sqrt(left) + 1) * np.sqrt(0.7) * 1.5 + spread
+            assert volume + missed >= np.linalg.slogdet(np.eye(len(x)) + kernel.matrix(x, x) / 0.7)[1] - 1e-9
+            q = 6 * (1 + eps) / (1 - eps) * np.log(4 * 4 * T / delta) / eps**2
+            assert (algorithm.trigger(problem), algorithm.drawing(problem)) == (D, pytest.approx(q))
+        assert width == pytest.approx(expected, rel=1e-6)
+
+
+def test_what_published_widths_do_not_rest_on_is_refused_with_the_fix():
+    problem = ENV.world(30, np.random.SeedSequence(0)).problem
+
+    def made(**given):
+        return ApproxDisKernelUCB(width="published", **given).agents(problem, 4, Streams(np.random.SeedSequence(0), 4))
+
+    made(accuracy=0.3)
+    with pytest.raises(ConfigError, match=r"accuracy=0\.9 and a threshold of 0\.25.* lower accuracy or threshold"):
+        made(accuracy=0.9)
+    with pytest.raises(ConfigError, match=r"accuracy=0\.3.* and a threshold of 5"):
+        made(threshold=5.0)
+    with pytest.raises(ConfigError, match=r"oversampling=4 is less than the \d+.* leave it out"):
+        made(oversampling=4.0)
+    with pytest.raises(ConfigError, match="leave every out, or say width=theory"):
+        made(every=5)
+    with pytest.raises(ConfigError, match="use dislinucb"):
+        ApproxDisKernelUCB(width="theory", kernel="linear")
 
 
 def test_a_dictionary_that_grows_too_large_is_refused_with_the_fix():

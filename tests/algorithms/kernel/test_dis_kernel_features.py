@@ -111,7 +111,7 @@ def test_igp_bands_are_the_published_ones_and_cover():
             width = known.bound + noise * np.sqrt(2 * (agents.models.logdet / 2 + 1 + np.log(10)))
             scores = agents.scores(turn.who, turn.arms)
             np.testing.assert_allclose(scores, mean + width[:, None] * deviation, rtol=1e-12)
-            whole &= (np.abs(mean - world._means[world._seek(step)]) <= width[:, None] * deviation).all(axis=1)
+            whole &= (np.abs(mean - world.means_at(step)) <= width[:, None] * deviation).all(axis=1)
             picks = agents.choose(turn.who, turn.arms)
             agents.learn(turn.who, turn.arms, picks, world.pay(step, picks).rewards)
         assert agents.models.ridge == 1 + 2 / T

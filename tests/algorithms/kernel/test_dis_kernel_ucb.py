@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from companies import side_by_side
+from companies import off_by, side_by_side
 
 import fedbandits as fb
 from fedbandits.algorithms import DisKernelUCB, DisLinUCB
 from fedbandits.contract.errors import ConfigError
 from fedbandits.contract.wire import WireError
-from fedbandits.environments import Cosine, Linear
+from fedbandits.environments import Cosine, Linear, RKHSMixture
 from fedbandits.models.kernels import Matern, SquaredExponential
 from fedbandits.models.pool_processes import PoolProcesses
 from fedbandits.testing.recording import recorded
@@ -152,3 +152,12 @@ def test_what_does_not_fit_is_refused_with_the_fix():
     models.learn(one, np.zeros((1, 1)), np.zeros(1))
     with pytest.raises(ConfigError, match=r"2 observations are more than the 1 .* dis-kernel-features"):
         models.learn(one, np.zeros((1, 1)), np.zeros(1))
+
+
+@pytest.mark.parametrize("when", [{"threshold": 2.0}, {"every": 6}], ids=str)
+def test_bands_cover_the_function_for_all_agents_and_turns_at_once(when):
+    """In all but a share delta of runs, with delta / n for each of n agents."""
+    algorithm = DisKernelUCB(kernel="told", delta=0.1 / 4, **when)
+    found = [off_by(algorithm, RKHSMixture(clients=4, arms=7), 60, seed) for seed in range(6)]
+    assert np.mean([max(run) <= 1 for run in found]) >= 0.9
+    assert np.max(found) > 0.1  # bands are not so wide that they say nothing

@@ -18,7 +18,7 @@ from fedbandits.models.optimistic import OptimisticAgents
 
 
 def _width_of(algorithm: Any, problem: Problem, V: FloatArray, count: FloatArray) -> FloatArray:
-    if isinstance(algorithm, FCLUBDC) and isinstance(algorithm.width, str):
+    if isinstance(algorithm, FCLUBDC) and algorithm.width == "published":
         d = V.shape[1]
         return 0.5 * np.sqrt(2 * np.log(2 / 1.5) + d * np.log(3 + count / d))
     return width_of(algorithm, problem, V, count)

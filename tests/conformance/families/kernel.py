@@ -65,15 +65,22 @@ def _on_the_dictionary(agents: DictionaryAgents, algorithm: Any, problem: Proble
             A, b = A + told["gram"][0], b + told["moment"][0]
         since = slice(int(agents.inside[i]), int(data.count[i]))
         z = np.linalg.solve(root, kernel.matrix(S, data.arms[i, :, since].T))
-        inverse = np.linalg.inv(A + z @ z.T)
-        held.append((S, root, inverse, inverse @ (b + z @ data.rewards[i, since])))
+        A, b = A + z @ z.T, b + z @ data.rewards[i, since]
+        count = (0.0 if told is None else told["count"][0]) + z.shape[1]
+        width = algorithm.width
+        if width == "theory":
+            missed = count / lambda_ - np.trace(A / lambda_ - np.eye(len(S)))
+            spread = 2 * math.log(problem.agents * problem.horizon / algorithm.delta)
+            spread += np.linalg.slogdet(A / lambda_)[1] + missed
+            width = (1 + math.sqrt(max(missed, 0))) * math.sqrt(lambda_) + noise_of(problem) * math.sqrt(spread)
+        held.append((S, root, np.linalg.inv(A), np.linalg.solve(A, b), width))
 
     def indices(arms: FloatArray) -> FloatArray:
         rows = []
-        for (S, root, inverse, theta), shown in zip(held, arms, strict=True):
+        for (S, root, inverse, theta, width), shown in zip(held, arms, strict=True):
             z = np.linalg.solve(root, kernel.matrix(S, shown))
             unseen = np.maximum(kernel.diagonal(shown) - (z**2).sum(axis=0), 0) / lambda_
-            rows.append(z.T @ theta + algorithm.width * np.sqrt(unseen + np.einsum("sk,sk->k", z, inverse @ z)))
+            rows.append(z.T @ theta + width * np.sqrt(unseen + np.einsum("sk,sk->k", z, inverse @ z)))
         return np.array(rows)
 
     return indices
@@ -129,7 +136,6 @@ FAMILY = Family(
         "dis-kernel-ucb": {"threshold": math.inf},
     },
     confident=({"width": "theory"}, {"width": 0.3}),
-    constant=frozenset({"approx-dis-kernel-ucb"}),
     choices=from_statistics(
         {
             OptimisticAgents: _on_features,

@@ -202,6 +202,41 @@ def test_descending_in_one_go_is_descending_step_by_step(network):
         descend(network, theta, data, who[:1], end[:1], steps=1, rate=0.1, loss=1.0, decay=0.0, anchor=anchor)
 
 
+def test_networks_that_stray_are_cut_down_and_lost_ones_stay():
+    """At a rate of 10 descent overflows."""
+    network = NETWORKS[0]
+    theta, data = drawn(network, 2), stored(network, [9, 9])
+    rest = {"steps": 400, "loss": 2.0, "decay": 0.1, "anchor": np.zeros(network.parameters)}
+    lost = theta.copy()
+    descend(network, lost, data, np.arange(2), data.count, rate=10.0, **rest)
+    np.testing.assert_array_equal(lost, theta)
+    free, held = theta.copy(), theta.copy()
+    descend(network, free, data, np.arange(2), data.count, rate=1e-3, **rest)
+    lengths = np.linalg.norm(free, axis=1)
+    farthest = float(lengths.mean())
+    descend(network, held, data, np.arange(2), data.count, rate=1e-3, farthest=farthest, **rest)
+    np.testing.assert_allclose(held, free * np.minimum(1.0, farthest / lengths)[:, None], rtol=1e-12)
+
+
+@pytest.mark.parametrize("network", NETWORKS)
+def test_it_does_not_matter_who_has_observed_how_much(network):
+    """What a pooled network is trained by are sums over all observations, however they are divided among agents."""
+    theta, whole = drawn(network, 1), stored(network, [BLOCK + 60])
+    totals = []
+    for sizes in ([BLOCK + 60], [3, BLOCK + 57], [94, 94]):
+        divided, first = stored(network, sizes), 0
+        for agent, size in enumerate(sizes):
+            divided.arms[agent, :, :size] = whole.arms[0, :, first : first + size]
+            divided.rewards[agent, :size] = whole.rewards[0, first : first + size]
+            first += size
+        given = (divided, np.arange(len(sizes)), divided.count)
+        gram, moment = feature_sums(network, theta, *given)
+        totals.append([gradient_sums(network, theta, *given).sum(axis=0), gram.sum(axis=0), moment.sum(axis=0)])
+    for other in totals[1:]:
+        for found, wanted in zip(other, totals[0], strict=True):
+            np.testing.assert_allclose(found, wanted, rtol=1e-9, atol=1e-9 * np.abs(wanted).max())
+
+
 @pytest.mark.parametrize("square", [0.99, 0.999])
 @given(slopes=st.lists(st.floats(-1e6, 1e6), min_size=1, max_size=40), rate=st.floats(1e-4, 1.0))
 def test_adam_moves_no_coordinate_further_than_its_stride(slopes, rate, square):

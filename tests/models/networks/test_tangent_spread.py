@@ -14,6 +14,7 @@ from fedbandits.models.features.tangent import TangentFeatures
 from fedbandits.models.networks import Architecture, gaussian
 from fedbandits.models.networks.tangent_spread import TangentSpread
 from fedbandits.models.ridge import RidgeModels
+from fedbandits.models.spreads import Spreads
 from fedbandits.testing import check_algorithm
 
 
@@ -50,7 +51,7 @@ def test_decisions_are_the_same_in_both_spaces():
         for T in (36, 37)
     )
     assert isinstance(short.spread, TangentSpread)
-    assert isinstance(long.spread, RidgeModels)
+    assert isinstance(long.spread, Spreads)
     for _ in range(36):
         arms, rewards = rng.standard_normal((2, 5, 4)), rng.standard_normal(2)
         np.testing.assert_allclose(short.scores(who, arms), long.scores(who, arms), rtol=1e-8, atol=1e-9)

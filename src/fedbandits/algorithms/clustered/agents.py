@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
 from fedbandits.algorithms.linear.parameters import LinearParameters
 from fedbandits.contract.arrays import Array, BoolArray, FloatArray, IntArray, check_arms, check_finite
+from fedbandits.contract.compiled import calls, choose, learn, stands_for, untouched
 from fedbandits.contract.messages import Message
 from fedbandits.contract.problem import Problem
-from fedbandits.contract.streams import Streams
+from fedbandits.contract.streams import Streams, WordArray, next_uniform
 from fedbandits.contract.wire import Bound, Utterance, WireError, WireField
+from fedbandits.linalg import kernels
+from fedbandits.linalg.jit import jit_inside
 from fedbandits.models.limits import growth
-from fedbandits.models.optimistic import OptimisticAgents
+from fedbandits.models.optimistic import OptimisticAgents, Optimists, choose_one
+from fedbandits.models.ridge import learn_one
 from fedbandits.models.sharing import COLLECT, handed_over, statistics, told
 from fedbandits.models.statistics import Statistics
-from fedbandits.models.triggers import Level, both, urgencies
+from fedbandits.models.triggers import Level, both, code_of, level_at, urgencies
 
 REPORT = Utterance("report", "down")
 """The server's signal: tell me what you have observed, for the test."""
@@ -42,6 +46,55 @@ TOTAL = Utterance("total", "down", (*statistics(adds="total"), WireField("alarm"
 """The sum of all own observations of a cluster's members, in place of what the agent had received."""
 ALARM = Utterance("alarm", "down", (WireField("alarm"),))
 """The trigger level to call at from now on."""
+
+
+class Clustered(NamedTuple):
+    """`ClusterAgents` for compiled loops; `aside` keeps observations as well where `sets_aside`."""
+
+    own: Optimists
+    level: int
+    alarm: FloatArray
+    turns: IntArray
+    met: BoolArray
+    unmet: bool
+    """Whether there are any who have not been met."""
+    explore: int
+    words: WordArray
+    sets_aside: bool
+    aside_gram: FloatArray
+    aside_moment: FloatArray
+    aside_count: FloatArray
+
+
+@stands_for(choose, Clustered)
+@jit_inside
+def _choose(agents: Clustered, i: int, arms: FloatArray, row: int, room: FloatArray) -> int:
+    if agents.unmet and agents.turns[i] < agents.explore:
+        return int(next_uniform(agents.words, i) * arms.shape[2])
+    return choose_one(agents.own, i, arms, row, room)
+
+
+@stands_for(learn, Clustered)
+@jit_inside
+def _learn(agents: Clustered, i: int, arms: FloatArray, row: int, pick: int, reward: float, room: FloatArray) -> bool:
+    due = learn_one(agents.own.models, i, arms, row, pick, reward, room)
+    agents.turns[i] += 1
+    if agents.sets_aside:
+        kernels.accumulate_one(
+            agents.aside_gram, agents.aside_moment, agents.aside_count, i, arms, row, pick, reward, room
+        )
+    return due
+
+
+@stands_for(calls, Clustered)
+@jit_inside
+def _calls(agents: Clustered, i: int) -> bool:
+    models = agents.own.models
+    if not models.seen[i] > 0.0:
+        return False
+    if agents.unmet and not agents.met[i]:
+        return bool(agents.turns[i] >= agents.explore)
+    return bool(level_at(agents.level, models.seen[i], models.growth[i]) >= agents.alarm[i])
 
 
 class ClusterAgents(OptimisticAgents):
@@ -92,6 +145,19 @@ class ClusterAgents(OptimisticAgents):
         if not exploring.all():
             picks[~exploring] = super().choose(who[~exploring], arms[~exploring])
         return picks
+
+    sets_aside: ClassVar[bool] = False
+    """Whether what is learned is put aside as well."""
+
+    def compiled(self) -> Any:
+        """See `Population`."""
+        own, level = self.optimists(), code_of(self._level)
+        changed = TotalAgents if self.sets_aside else ClusterAgents
+        known = untouched(self, ClusterAgents, "choose", "width", "calling", "level", "_exploring")
+        if own is None or level is None or not known or not untouched(self, changed, "learn"):
+            return None
+        arrays = (self.alarm, self.turns, self.met, not self.met.all(), self._explore, self.rng.words)
+        return Clustered(own, level, *arrays, self.sets_aside, *self.aside)
 
     def scores(self, who: IntArray, arms: FloatArray) -> FloatArray | None:
         """The index of every arm, of those who no longer explore; see `Population`."""
@@ -183,6 +249,8 @@ class IncrementAgents(ClusterAgents):
 
 class TotalAgents(ClusterAgents):
     """Share clean totals: a service replaces what was received, so a wrong neighbour leaves no trace."""
+
+    sets_aside: ClassVar[bool] = True
 
     def restore(self, sent: Message, observed: FloatArray) -> None:
         """What was reported is put aside again. Who has reported nothing else has not been met."""

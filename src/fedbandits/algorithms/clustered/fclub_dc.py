@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, ClassVar
+from typing import Annotated, ClassVar, Literal
 
 import numpy as np
 from pydantic import Field
@@ -24,6 +24,7 @@ from fedbandits.models.paced import by_schedule
 from fedbandits.models.ridge import solve
 from fedbandits.models.sharing import COLLECT, FRESH, NEWS, POOL, told
 from fedbandits.models.statistics import Statistics
+from fedbandits.models.width import Width
 
 
 @parameters
@@ -42,15 +43,18 @@ class FCLUBDC(AsyncParameters):
     scales the width by x^T M^-1 x instead of its root.) If the partition changed, everybody receives its cluster's
     sums.
 
-    Width: 1/2 sqrt(2 log(2/1.5) + d log(3 + m/d)), unless `width` is a number.
+    `width` is one of the family's (`models.width`), or ``"published"``: 1/2 sqrt(2 log(2/1.5) + d log(3 + m/d)),
+    which is for noise of 1/2 whatever the problem's is. The released code takes that with ridge 2 and c = 2: where
+    noise is 0.1 its width is several times too wide, and everybody stays in one component for the first hundred steps.
 
     Guarantee: the publication's bound is for its own phases and constants; none is claimed for this variant.
     """
 
-    ridge: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 2.0
+    ridge: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 0.1
+    width: Width | Literal["published"] = "theory"  # type: ignore[assignment]
     gamma_up: Annotated[float, Field(ge=1)] = 1.2
     gamma_down: Annotated[float, Field(ge=1)] = 1.2
-    separation: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 2.0
+    separation: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 1.0
 
     about: ClassVar[About] = depending(
         About(
@@ -72,8 +76,8 @@ class FCLUBDC(AsyncParameters):
         return True
 
     def widths(self, problem: Problem, dim: int) -> WidthRule:
-        """The exploration widths of FCLUB."""
-        if not isinstance(self.width, str):
+        """The family's exploration widths, or FCLUB's own."""
+        if self.width != "published":
             return super().widths(problem, dim)
         return lambda logdet, count: np.asarray(0.5 * np.sqrt(2 * np.log(2 / 1.5) + dim * np.log(3 + count / dim)))
 
@@ -130,6 +134,15 @@ class FCLUBServer(Server):
         else:
             return
         yield from self._tell_moved()
+
+    def patience(self) -> int:
+        """See `Server`: the steps before the last one of the phase."""
+        ends = (1 << (int(self.step) + 1).bit_length()) - 1
+        return ends - int(self.step) - 1
+
+    def passed(self, steps: int) -> None:
+        """See `Server`."""
+        self.step += steps
 
     def portrait(self) -> State:
         """The clusters, and as a graph who is in one with whom."""

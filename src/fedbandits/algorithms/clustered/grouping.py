@@ -43,6 +43,7 @@ class GroupingServer(Server, ABC):
     """
 
     keeps: ClassVar[tuple[str, ...]] = ("own", "group")
+    waits: ClassVar[bool] = True
 
     def __init__(self, n: int, dim: int) -> None:
         self.own = Statistics(n, dim)

@@ -173,10 +173,16 @@ class HetoFedBanditE(ClusterParameters):
     called last. A service sends the clean total of the members' own observations, in place of whatever they had
     received: wrong neighbours leave no trace. Agents whose cluster, and with it whose D_k, has changed are told so.
 
+    Of several agents that call in one step only the last one's clusters are queued, since every call empties the queue:
+    so it is printed. `queued` = ``"all"`` queues the clusters of all of them, and priority has something to choose
+    from. Whoever is not served calls again in the next step either way, so that messages are about as many.
+
     What travels: n (d^2 + d + 1) scalars per re-clustering, |C_k| (d^2 + d + 1) per service, 1 per changed alarm.
 
     Guarantee: none is proved by the publication for this variant.
     """
+
+    queued: Literal["last", "all"] = "last"
 
     about: ClassVar[About] = About(
         name="hetofedbandit-e",
@@ -199,7 +205,7 @@ class HetoFedBanditE(ClusterParameters):
     def server(self, problem: Problem, n: int, rng: Streams) -> ReclusteringServer:
         """A server that clusters at every trigger."""
         rules = self.rules(problem, self.test(problem, adaptive=True), priority=self.priority)
-        return ReclusteringServer(n, problem.dim, rules)
+        return ReclusteringServer(n, problem.dim, rules, last=self.queued == "last")
 
 
 @parameters

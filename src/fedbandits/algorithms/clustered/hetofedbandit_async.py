@@ -74,6 +74,8 @@ class AsyncClustersServer(ClusterServer):
         self.own = Statistics(n, dim)
         self.reported = np.full(n, explored)
 
+    patience = ClusterServer.patience
+
     def converse(self, callers: IntArray) -> Conversation:
         """Take in newcomers, then serve the callers of one cluster."""
         newcomers = callers[~self.reported[callers]]

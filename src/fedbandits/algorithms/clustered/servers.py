@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Generator
 from dataclasses import dataclass
 from typing import ClassVar
@@ -54,6 +55,14 @@ class ClusterServer(Server):
         self.graph: BoolArray = ~np.eye(n, dtype=np.bool_)
         self.queue: IntArray = _NOBODY
         self.step = np.zeros((), dtype=np.int64)
+
+    def patience(self) -> int:
+        """See `Server`: nothing is said unless somebody calls, or waits to be served."""
+        return 0 if len(self.queue) else sys.maxsize
+
+    def passed(self, steps: int) -> None:
+        """See `Server`."""
+        self.step += steps
 
     def portrait(self) -> State:
         """The client graph and the clusters."""
@@ -117,6 +126,10 @@ class FixedClustersServer(ClusterServer):
         if may_serve or self.serving.any():
             yield from self._serve()
 
+    def patience(self) -> int:
+        """See `Server`: a service under way is gone on with."""
+        return 0 if self.serving.any() else super().patience()
+
     def _cluster(self, callers: IntArray) -> Conversation:
         # who has reported may call again while others are waited for; its buffer still holds what it reported
         unheard = callers[~self.reported[callers]]
@@ -179,17 +192,20 @@ class ReclusteringServer(ClusterServer):
     """Tests everybody anew whenever a trigger fires, and serves clean totals, one cluster per step.
 
     `own` holds each agent's own observations as reported, `level` the levels they reported, `told` the alarms they
-    know.
+    know. Of several callers in a step the clusters of all are queued, or those of the `last` alone.
     """
 
     keeps: ClassVar[tuple[str, ...]] = (*ClusterServer.keeps, "own", "level", "told")
     retracts: ClassVar[bool] = True
 
-    def __init__(self, n: int, dim: int, rules: Rules) -> None:
+    def __init__(self, n: int, dim: int, rules: Rules, *, last: bool) -> None:
         super().__init__(n, dim, rules)
+        self._heeded = slice(-1, None) if last else slice(None)
         self.own = Statistics(n, dim)
         self.level = np.zeros(n)
         self.told = np.full(n, rules.trigger(n))
+
+    patience = ClusterServer.patience
 
     def converse(self, callers: IntArray) -> Conversation:
         """Re-cluster if anybody called, then serve; in steps without a service, triggers that have fired wait."""
@@ -201,7 +217,7 @@ class ReclusteringServer(ClusterServer):
                 self.own.merge(reports.who, *told(reports))
                 self.level[reports.who] = reports.arrays["level"]
             self._regroup(self.own)
-            self.queue = np.flatnonzero(self.clusters[:, callers[-1]])
+            self.queue = np.flatnonzero(self.clusters[:, callers[self._heeded]].any(axis=1))
         if len(self.queue):
             loads = self.clusters[self.queue] @ self.level
             cluster = self._pop(int(loads.argmax()) if self._rules.priority else 0)

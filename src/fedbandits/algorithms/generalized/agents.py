@@ -8,8 +8,9 @@ from typing import ClassVar
 import numpy as np
 
 from fedbandits.algorithms.generalized.parameters import Constants, GLMParameters
+from fedbandits.algorithms.generalized.scheduled import OnSchedule, Scheduled, Spread
 from fedbandits.algorithms.generalized.widths import global_part, local_part, offline
-from fedbandits.contract.arrays import BoolArray, FloatArray, IntArray, check_arms, check_feedback, decided
+from fedbandits.contract.arrays import FloatArray, IntArray, check_arms, check_feedback, decided
 from fedbandits.contract.messages import Message
 from fedbandits.contract.population import Population
 from fedbandits.contract.problem import Problem
@@ -170,8 +171,16 @@ class NewtonAgents(GlobalUpdates, OptimisticAgents):
             self._step(late, x, rewards)
 
 
-class CentredAgents(GlobalUpdates):
-    """Agents that act on the last global update alone: argmax <theta, x> + width ||x||_{A^-1}.
+class ScheduledNewtonAgents(OnSchedule, NewtonAgents):
+    """The same, calling by a schedule."""
+
+    def __init__(self, parameters: Scheduled, problem: Problem, n: int) -> None:
+        super().__init__(parameters, problem, n)
+        self._spread = parameters.spread(problem)
+
+
+class CentredAgents(OnSchedule, GlobalUpdates):
+    """Agents that act on the last global update alone: argmax <theta, x> + width ||x||_{A^-1}. They call by a schedule.
 
     `inverse` (n, d, d) and `theta` (n, d) are as downloaded, `known` (n,) counts the observations inside; `fresh`
     gathers what is new. `width` maps that number (w,) to widths (w,).
@@ -184,14 +193,14 @@ class CentredAgents(GlobalUpdates):
         constants: Constants,
         problem: Problem,
         n: int,
-        trigger: Trigger,
+        spread: Spread,
         *,
         ridge: float,
         width: Callable[[FloatArray], FloatArray],
     ) -> None:
         super().__init__(n)
         self._s = constants
-        self._trigger = trigger
+        self._spread = spread
         self._ridge = ridge
         self._width = width
         self.data = Observations(n, problem.dim, problem.horizon)
@@ -217,14 +226,6 @@ class CentredAgents(GlobalUpdates):
         check_feedback(who, arms, picks, rewards, *self.theta.shape)
         x = self.data.add(who, arms, picks, rewards)
         kernels.accumulate(self.fresh.gram, self.fresh.moment, self.fresh.count, who, x, rewards)
-
-    def calling(self) -> BoolArray:
-        """Whose trigger has fired."""
-        return self._trigger.fired(self.fresh.count, np.zeros(self._n))
-
-    def urgency(self) -> FloatArray | None:
-        """How far each agent's trigger has come; see `Population`."""
-        return self._trigger.urgency(self.fresh.count, np.zeros(self._n))
 
     def _hand_over(self, who: IntArray) -> dict[str, FloatArray]:
         new = {"gram": self.fresh.gram[who], "count": self.fresh.count[who]}

@@ -7,9 +7,16 @@ from typing import Annotated, ClassVar, Literal
 import numpy as np
 from pydantic import Field
 
-from fedbandits.algorithms.generalized.agents import BY_CURVATURES, BY_GRADIENTS, CentredAgents, NewtonAgents
+from fedbandits.algorithms.generalized.agents import (
+    BY_CURVATURES,
+    BY_GRADIENTS,
+    CentredAgents,
+    NewtonAgents,
+    ScheduledNewtonAgents,
+)
 from fedbandits.algorithms.generalized.noisy_answers import by_noisy_curvatures, by_noisy_slopes
 from fedbandits.algorithms.generalized.parameters import GLMParameters
+from fedbandits.algorithms.generalized.scheduled import Scheduled
 from fedbandits.algorithms.generalized.servers import GlobalUpdateServer, Minimisation
 from fedbandits.algorithms.generalized.widths import offline
 from fedbandits.contract.arrays import FloatArray
@@ -22,7 +29,7 @@ from fedbandits.contract.streams import Streams
 from fedbandits.models.minimisers import Momentum, accelerated, newton
 from fedbandits.models.objectives import Objective
 from fedbandits.models.paced import Paced, by_schedule
-from fedbandits.models.triggers import Trigger, both, observed
+from fedbandits.models.triggers import Trigger, both
 
 _SOURCE = "Li & Wang, Communication Efficient Federated Learning for Generalized Linear Bandits, NeurIPS 2022"
 
@@ -82,21 +89,6 @@ class EventTriggered(Paced, GLMParameters):
 
 
 @parameters
-class Scheduled(GLMParameters):
-    """`updates` global updates (B), evenly spread, counted in own turns: an agent calls after T/B of them.
-
-    The publication counts interactions, so that B may exceed T; here an agent calls after one own turn at the most
-    often.
-    """
-
-    updates: Annotated[int, Field(ge=1)] = 100
-
-    def trigger(self, problem: Problem) -> Trigger:
-        """Who calls: whoever has had T/B turns since the last update."""
-        return Trigger(observed, max(1.0, problem.horizon / self.updates))
-
-
-@parameters
 class FedGLBUCB(EventTriggered, Descending):
     """Federated generalized linear UCB (Li & Wang, NeurIPS 2022).
 
@@ -153,9 +145,9 @@ class FedGLBUCB2(Scheduled, Descending):
         environment="logistic",
     )
 
-    def agents(self, problem: Problem, n: int, rng: Streams) -> NewtonAgents:
+    def agents(self, problem: Problem, n: int, rng: Streams) -> ScheduledNewtonAgents:
         """n agents that take online Newton steps."""
-        return NewtonAgents(self, problem, n, self.trigger(problem))
+        return ScheduledNewtonAgents(self, problem, n)
 
 
 @parameters
@@ -185,7 +177,7 @@ class FedGLBUCB1(Scheduled, Descending):
         def width(count: FloatArray) -> FloatArray:
             return self.scale * offline(s, count) if self.width == "theory" else np.full(len(count), float(self.width))
 
-        return CentredAgents(s, problem, n, self.trigger(problem), ridge=s.ridge / s.c, width=width)
+        return CentredAgents(s, problem, n, self.spread(problem), ridge=s.ridge / s.c, width=width)
 
 
 @parameters

@@ -7,8 +7,8 @@ from typing import ClassVar
 import numpy as np
 
 from fedbandits.algorithms.generalized.agents import GRAM
-from fedbandits.algorithms.generalized.fedglb_ucb import Scheduled
 from fedbandits.algorithms.generalized.parameters import Constants
+from fedbandits.algorithms.generalized.scheduled import OnSchedule, Scheduled
 from fedbandits.algorithms.generalized.widths import local_part
 from fedbandits.contract.arrays import FloatArray, IntArray, check_feedback, shown_to
 from fedbandits.contract.catalogue import About
@@ -87,7 +87,7 @@ class FedGLBUCB3(Scheduled):
         return float(0.5 * min(1 / (4 * s.S * slope), s.c / (slope**2 * batch)))
 
 
-class OnlineNewtonAgents(OptimisticAgents):
+class OnlineNewtonAgents(OnSchedule, OptimisticAgents):
     """`models` is the regression of predictions on arms (V, b); `newton` (n, d, d) is A without its ridge, `inverse`
     its inverse; `last` (n, d) is the last common estimate.
     """
@@ -106,7 +106,8 @@ class OnlineNewtonAgents(OptimisticAgents):
     def __init__(self, parameters: FedGLBUCB3, problem: Problem, n: int) -> None:
         dim = problem.dim
         self._s = s = parameters.constants(problem)
-        super().__init__(RidgeModels(n, dim, s.ridge), trigger=parameters.trigger(problem))
+        super().__init__(RidgeModels(n, dim, s.ridge))
+        self._spread = parameters.spread(problem)
         self._parameters = parameters
         self._rate = parameters.rate(problem)
         self.data = Observations(n, dim, problem.horizon)
@@ -184,6 +185,7 @@ class OnlineNewtonServer(Server):
     """The common state, all with a leading axis of 1."""
 
     keeps: ClassVar[tuple[str, ...]] = ("gram", "moment", "newton", "theta", "regret", "squares")
+    waits: ClassVar[bool] = True
 
     def __init__(self, parameters: FedGLBUCB3, problem: Problem, n: int) -> None:
         dim = problem.dim

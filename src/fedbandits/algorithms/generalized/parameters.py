@@ -21,6 +21,10 @@ class GLMParameters:
 
     `width` is a constant, or ``"theory"``; the theory's is multiplied by `scale`, since it is enormous (in the hundreds
     for clicks): the publication's runs use 0.1 for those with local updates. `link` None takes what the problem says.
+
+    `curvature` is c, a lower bound on the slope of mu at all <theta, x> with ||theta|| <= S and ||x|| <= L; None takes
+    the largest there is, mu'(SL). The publication's code takes mu'(1), 0.197 for clicks. With S = 1 that is no bound
+    for arms longer than 1, and no theorem covers it: its own arms have norm sqrt(2), for which c is 0.158.
     """
 
     ridge: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 2.0
@@ -28,6 +32,7 @@ class GLMParameters:
     width: Width = "theory"
     scale: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 1.0
     link: LinkName | None = None
+    curvature: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
 
     questions: ClassVar[Questions | None] = None
     """What agents are asked."""
@@ -43,7 +48,7 @@ class GLMParameters:
         link = MeanFunction(self.link or problem.get(Link, Link()).function, norms.parameter * norms.arms)
         return Constants(
             link=link,
-            c=link.flattest,
+            c=link.flattest if self.curvature is None else self.curvature,
             k=link.steepest,
             R=problem.get(Noise, Noise()).sigma,
             S=norms.parameter,

@@ -10,6 +10,7 @@ from pydantic import Field
 from fedbandits.algorithms.generalized.agents import BY_CURVATURES, CentredAgents
 from fedbandits.algorithms.generalized.fedglb_ucb import newton_server
 from fedbandits.algorithms.generalized.parameters import GLMParameters
+from fedbandits.algorithms.generalized.scheduled import EVERY_TURN
 from fedbandits.algorithms.generalized.servers import GlobalUpdateServer
 from fedbandits.algorithms.generalized.widths import ucb_glm
 from fedbandits.contract.arrays import FloatArray, IntArray, check_arms, check_feedback, decided
@@ -22,7 +23,6 @@ from fedbandits.contract.streams import Streams
 from fedbandits.linalg import kernels
 from fedbandits.models.observations import Observations
 from fedbandits.models.ridge import RidgeModels
-from fedbandits.models.triggers import ALWAYS
 
 _SOURCE = "Li, Lu & Zhou, ICML 2017"
 
@@ -76,7 +76,7 @@ class OneUCBGLM(UCBGLMParameters):
             self.constants(problem),
             problem,
             n,
-            ALWAYS,
+            EVERY_TURN,
             ridge=self.ridge,
             width=lambda count: np.full(len(count), alpha),
         )

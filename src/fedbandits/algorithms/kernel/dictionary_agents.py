@@ -7,6 +7,7 @@ from typing import ClassVar
 
 import numpy as np
 
+from fedbandits.algorithms.kernel.dictionary_widths import DictionaryWidth
 from fedbandits.algorithms.kernel.messages import DRAW, DRAWN, EMBED, EMBEDDED, FITTED
 from fedbandits.contract.arrays import (
     Array,
@@ -45,7 +46,7 @@ class DictionaryAgents(JudgingAgents):
         rng: Streams,
         *,
         horizon: int,
-        width: float,
+        width: DictionaryWidth,
         oversampling: float,
         trigger: Trigger,
     ) -> None:
@@ -63,7 +64,8 @@ class DictionaryAgents(JudgingAgents):
         check_arms(who, arms, self._n, self.models.kernel.dim)
         check_finite("arms", who, arms)  # what is infinitely far away would have a score
         mean, variance = self.models.judge(who, arms)
-        return mean, np.asarray(self._width * np.sqrt(variance))
+        width = self._width(self.models.volume[who], self.models.missed[who])
+        return mean, np.asarray(width[:, None] * np.sqrt(variance))
 
     def learn(self, who: IntArray, arms: FloatArray, picks: IntArray, rewards: FloatArray) -> None:
         """One observation per agent in `who`: kept, and taken into the regression."""
@@ -90,7 +92,7 @@ class DictionaryAgents(JudgingAgents):
             return self._embedded(who, arrays["dictionary"])
         if request.kind != FITTED.kind:
             return super().answer(request)
-        self.models.tell(who, arrays["dictionary"], arrays["gram"], arrays["moment"])
+        self.models.tell(who, arrays["dictionary"], arrays["gram"], arrays["moment"], arrays["count"])
         self.inside[who] = self.data.given[who]
         self._learn_again(who)
         return None
@@ -149,6 +151,7 @@ class DictionaryServer(Server):
     """
 
     keeps: ClassVar[tuple[str, ...]] = ("most",)
+    waits: ClassVar[bool] = True
 
     def __init__(self, n: int, *, quorum: float, capacity: int) -> None:
         self._everybody = np.arange(n)

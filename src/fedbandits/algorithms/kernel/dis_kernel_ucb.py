@@ -41,8 +41,11 @@ class DisKernelUCB(Paced, KernelParameters):
     `width` is a number, or ``"theory"``, that of `gp-ucb`, with `bound` B for the norm, None being what the problem
     tells. At most `capacity` observations are kept, of everybody together.
 
-    Guarantee: with the theory width, bands of `gp-ucb` over all that an agent knows; regret O(sqrt(nT) (B sqrt(gamma) +
-    gamma)), gamma the information gain of nT observations, where D is O(T / (n gamma)) and all are always there.
+    Guarantee: with the theory width, |f(x) - mu(x)| <= width sigma(x) / sqrt(lambda) for all x and turns at once, for
+    each agent with probability 1 - delta; with delta / n, which is the publication's, for all of them. By a schedule
+    that is proved; where data decide when to synchronise it is for each moment of the last synchronisation, and for all
+    of them with delta / T. Regret O(sqrt(nT) (B sqrt(gamma) + gamma)), gamma the information gain of nT observations,
+    where D is O(T / (n gamma)) and all are always there.
     """
 
     ridge: Positive = 1.0

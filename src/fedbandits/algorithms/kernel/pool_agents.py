@@ -65,6 +65,7 @@ class PoolServer(Server):
 
     keeps: ClassVar[tuple[str, ...]] = ("points", "rewards", "told")
     resizes: ClassVar[frozenset[str]] = frozenset({"points", "rewards"})
+    waits: ClassVar[bool] = True
 
     def __init__(self, n: int, dim: int) -> None:
         self.points = np.zeros((0, dim))

@@ -91,6 +91,7 @@ class AsyncServer(Server):
 
     keeps: ClassVar[tuple[str, ...]] = ("pool", "known", "known_logdet", "unseen")
     retracts: ClassVar[bool] = True
+    waits: ClassVar[bool] = True
 
     def __init__(self, parameters: AsyncParameters, n: int, dim: int) -> None:
         self._parameters = parameters

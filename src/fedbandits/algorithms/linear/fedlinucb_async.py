@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 from pydantic import Field
@@ -11,6 +11,7 @@ from fedbandits.algorithms.linear.parameters import LinearParameters
 from fedbandits.algorithms.linear.servers import PoolServer
 from fedbandits.contract.arrays import BoolArray, FloatArray, IntArray, check_arms, check_feedback, decided
 from fedbandits.contract.catalogue import About
+from fedbandits.contract.compiled import calls, choose, learn, stands_for, untouched
 from fedbandits.contract.depending import depending
 from fedbandits.contract.messages import Message
 from fedbandits.contract.parameters import parameters
@@ -19,11 +20,13 @@ from fedbandits.contract.problem import Problem
 from fedbandits.contract.streams import Streams
 from fedbandits.contract.wire import WireError
 from fedbandits.linalg import kernels
+from fedbandits.linalg.jit import jit_inside
 from fedbandits.models.paced import Paced, by_schedule
 from fedbandits.models.ridge import solve
 from fedbandits.models.sharing import COLLECT, FRESH, POOL, POOLED_FRESH, handed_over, told
 from fedbandits.models.statistics import Statistics
-from fedbandits.models.triggers import Trigger, grown
+from fedbandits.models.told import Told, choose_as_told
+from fedbandits.models.triggers import Trigger, Watch, fires, grown, watch_of
 
 
 @parameters
@@ -71,6 +74,52 @@ class FedLinUCBAsync(Paced, LinearParameters):
     def factor(self, problem: Problem) -> float:
         """The number a."""
         return 1.0 / problem.agents**2 if self.growth == "theory" else float(self.growth)
+
+
+class Ahead(NamedTuple):
+    """`FedLinUCBAgents` for compiled loops."""
+
+    told: Told
+    logdet: FloatArray
+    inverse: FloatArray
+    theta: FloatArray
+    ahead: FloatArray
+    gram: FloatArray
+    moment: FloatArray
+    seen: FloatArray
+    watch: Watch
+
+
+@stands_for(choose, Ahead)
+@jit_inside
+def _choose(agents: Ahead, i: int, arms: FloatArray, row: int, room: FloatArray) -> int:
+    return choose_as_told(agents.told, i, arms, row, room)
+
+
+@stands_for(learn, Ahead)
+@jit_inside
+def _learn(agents: Ahead, i: int, arms: FloatArray, row: int, pick: int, reward: float, room: FloatArray) -> bool:
+    kernels.observe_one(
+        agents.inverse,
+        agents.theta,
+        agents.ahead,
+        agents.gram,
+        agents.moment,
+        agents.seen,
+        i,
+        arms,
+        row,
+        pick,
+        reward,
+        room,
+    )
+    return False
+
+
+@stands_for(calls, Ahead)
+@jit_inside
+def _calls(agents: Ahead, i: int) -> bool:
+    return fires(agents.watch, agents.seen[i], agents.ahead[i] - agents.logdet[i])
 
 
 class FedLinUCBAgents(Population):
@@ -134,6 +183,25 @@ class FedLinUCBAgents(Population):
             kernels.as_lanes(arms),
             picks,
             rewards,
+        )
+
+    def compiled(self) -> Any:
+        """See `Population`."""
+        watch = watch_of(self._trigger)
+        if watch is None or not untouched(self, FedLinUCBAgents, "choose", "learn", "calling"):
+            return None
+        told = Told(self.inverse, self.theta, self._width(self.logdet, self.count))
+        fresh = self.fresh
+        return Ahead(
+            told,
+            self.logdet,
+            self.ahead_inverse,
+            self.ahead_theta,
+            self.ahead_logdet,
+            fresh.gram,
+            fresh.moment,
+            fresh.count,
+            watch,
         )
 
     def calling(self) -> BoolArray:

@@ -6,7 +6,6 @@ from typing import Annotated
 
 from pydantic import Field
 
-from fedbandits.contract.arrays import FloatArray
 from fedbandits.contract.facts import Noise, Norms, Ridge
 from fedbandits.contract.parameters import parameters
 from fedbandits.contract.problem import Problem
@@ -15,7 +14,7 @@ from fedbandits.models.noisy_sums import reading
 from fedbandits.models.optimistic import OptimisticAgents, WidthRule
 from fedbandits.models.ridge import RidgeModels
 from fedbandits.models.triggers import Trigger
-from fedbandits.models.width import Width, widths
+from fedbandits.models.width import Width, radius
 
 
 @parameters
@@ -30,23 +29,10 @@ class LinearParameters:
         """The exploration widths of models of dimension `dim`; see `models.width`."""
         noise, bound = problem.get(Noise, Noise()).sigma, problem.get(Norms, Norms()).parameter
         noisy = reading(problem, dim)
+        if noisy is None or isinstance(self.width, float):
+            return radius(self.width, noise=noise, bound=bound, ridge=self.ridge, delta=self.delta, dim=dim)
         own = problem.horizon * longest(problem) ** 2
-
-        def rule(logdet: FloatArray, count: FloatArray) -> FloatArray:
-            if noisy is not None and not isinstance(self.width, float):
-                return noisy.radius(self.delta, self.ridge, logdet, own)
-            return widths(
-                self.width,
-                noise=noise,
-                bound=bound,
-                ridge=self.ridge,
-                delta=self.delta,
-                dim=dim,
-                logdet=logdet,
-                count=count,
-            )
-
-        return rule
+        return lambda logdet, count: noisy.radius(self.delta, self.ridge, logdet, own)
 
     def models(self, problem: Problem, n: int) -> RidgeModels:
         """n regressions that know nothing yet."""

@@ -21,6 +21,7 @@ class PoolServer(Server):
 
     keeps: ClassVar[tuple[str, ...]] = ("pool",)
     retracts: ClassVar[bool] = True
+    waits: ClassVar[bool] = True
 
     def __init__(
         self,

@@ -11,16 +11,14 @@ from fedbandits.contract.arrays import BoolArray, FloatArray, IntArray, check_ar
 from fedbandits.contract.messages import Message
 from fedbandits.contract.problem import Problem
 from fedbandits.contract.streams import Streams
-from fedbandits.linalg import kernels
-from fedbandits.linalg.recycled import Recycled
 from fedbandits.models.diagonal import DiagonalModels
 from fedbandits.models.features.tangent import MovingTangent
 from fedbandits.models.judging import IndexAgents
 from fedbandits.models.networks import outputs
 from fedbandits.models.observations import Observations
 from fedbandits.models.pooled import PooledModels
-from fedbandits.models.ridge import RidgeModels
 from fedbandits.models.shared_rows import Told
+from fedbandits.models.spreads import Spreads, lengths
 from fedbandits.models.triggers import Trigger, both
 
 if TYPE_CHECKING:
@@ -53,23 +51,23 @@ class FNAgents(IndexAgents):
         self._parameters = parameters
         self._network = parameters.network(problem)
         self._beginning = parameters.beginning(problem, rng)
+        self._anchor = parameters.anchor(self._beginning)
         self.tangent = MovingTangent(self._network, self._beginning, n, parameters.divisor)
         p = self._network.parameters
         self._diagonal = parameters.matrix == "diagonal"
         self.pool: PooledModels | DiagonalModels
-        self.own: RidgeModels | DiagonalModels
+        self.own: Spreads | DiagonalModels
         if self._diagonal:
             self.pool, self.own = (DiagonalModels(n, p, parameters.ridge) for _ in range(2))
         else:
             self.pool = PooledModels(n, p, parameters.ridge, patient=parameters.ceaseless)
-            self.own = RidgeModels(n, p, parameters.ridge)
+            self.own = Spreads(n, p, parameters.ridge)
         self.average, self.network, self.before = (np.repeat(self._beginning[None], n, axis=0) for _ in range(3))
         one = np.full(p, 1 / parameters.ridge) if self._diagonal else np.eye(p) / parameters.ridge
         self.told = Told(n, one if parameters.less else np.repeat(one[None], problem.agents, axis=0))
         self.alpha = np.zeros(n)
         self.data = Observations(n, problem.dim, problem.horizon)
         self._trigger = parameters.paced(Trigger(both, parameters.threshold, strict=True))
-        self._letters = Recycled()
         self._probes = parameters.probes_of(problem, rng)
 
     # choosing
@@ -91,8 +89,7 @@ class FNAgents(IndexAgents):
         if isinstance(parameters.mixing, float):
             return np.full(len(who), parameters.mixing)
         if parameters.mixing == "linear":
-            turn = self.data.count[who]
-            return np.where(turn > 3, np.minimum((turn - 3) / parameters.ramp, 1.0), 0.0)
+            return np.minimum(np.maximum(self.data.count[who] - 3, 0) / parameters.ramp, 1.0)
         first = self.pool.since[who] == 0
         return np.where(first | (parameters.mixing == "theory"), self.alpha[who], 0.0)
 
@@ -127,10 +124,13 @@ class FNAgents(IndexAgents):
         """One observation per agent in `who`."""
         check_feedback(who, arms, picks, rewards, self._n, self.tangent.dim)
         x = arms[np.arange(len(who)), picks]
-        phi = self.tangent.of(who, x[:, None])[:, 0]
+        phi = self.tangent.at(who, x[:, None])[:, 0]
         self.pool.learn_chosen(who, phi, rewards)
-        self.own.learn_chosen(who, phi, np.zeros(len(who)))
-        self.data.add(who, arms, picks, rewards)
+        if isinstance(self.own, Spreads):
+            self.own.learn(who, phi)
+        else:
+            self.own.learn_chosen(who, phi, np.zeros(len(who)))
+        self.data.keep(who, x, rewards)
 
     def calling(self) -> BoolArray:
         """Whose turns since the last round, times the growth of the log-determinant, exceed D; or by a schedule."""
@@ -144,6 +144,8 @@ class FNAgents(IndexAgents):
         pool, parameters = self.pool, self._parameters
         if parameters.every is not None:
             return np.zeros(self._n)
+        if isinstance(pool, PooledModels) and parameters.ceaseless:
+            return np.where(pool.stirred(), 1.0, 0.0)  # any growth will do
         if isinstance(pool, DiagonalModels):
             base, fresh = pool.base.gram, pool.fresh.gram
         elif parameters.determinant == "full":
@@ -185,8 +187,8 @@ class FNAgents(IndexAgents):
     def _handed(self, who: IntArray) -> dict[str, FloatArray]:
         parameters, own = self._parameters, self.own
         handed = self.pool.handed(who)
-        if isinstance(own, RidgeModels):
-            handed["inverse"] = self._letters.rows(own.inverse, who)
+        if isinstance(own, Spreads):
+            handed["inverse"] = own.shown(who)
         else:
             handed["inverse"] = 1 / own.diagonals(who)
         if parameters.by_theory:
@@ -203,10 +205,12 @@ class FNAgents(IndexAgents):
     def _trained(self, who: IntArray, theta: FloatArray) -> FloatArray:
         """(w, p) trained on all own data that a round is about, where an agent has any and has not had enough."""
         count = self.data.given[who]
-        training = np.flatnonzero((count > 0) & (count <= self._parameters.until))
-        if len(training):
+        training = (count > 0) & (count <= self._parameters.until)
+        if training.all():
+            self._parameters.train(self._network, theta, self.data, who, count, self._anchor)
+        elif training.any():
             some = theta[training]
-            self._parameters.train(self._network, some, self.data, who[training], count[training], self._beginning)
+            self._parameters.train(self._network, some, self.data, who[training], count[training], self._anchor)
             theta[training] = some
         return theta
 
@@ -214,8 +218,8 @@ class FNAgents(IndexAgents):
         """(w,) the least doubt over the largest, among probing contexts: alpha in (0, 1]."""
         probes = np.broadcast_to(self._probes, (len(who), *self._probes.shape))
         phi, own = self.tangent.of(who, probes), self.own
-        if isinstance(own, RidgeModels):
-            doubts = _lengths(phi, own.inverse, who)
+        if isinstance(own, Spreads):
+            doubts = own.lengths(who, phi)
         else:
             doubts = _lengths(phi, 1 / own.diagonals(who), np.arange(len(who)))
         return np.asarray(doubts.min(axis=1) / np.maximum(doubts.max(axis=1), np.finfo(np.float64).tiny))
@@ -225,5 +229,4 @@ def _lengths(phi: FloatArray, inverse: FloatArray, rows: IntArray) -> FloatArray
     """(w, K) sqrt(phi^T M phi) of phi (w, K, p), for M among (m, p, p) or diagonals (m, p), in the given rows (w,)."""
     if inverse.ndim == 2:
         return np.asarray(np.sqrt(np.einsum("wkp,wp->wk", phi**2, inverse[rows])))
-    nothing = np.zeros(inverse.shape[:2])
-    return kernels.scores_optimistic(inverse, nothing, np.ones(len(rows)), rows, kernels.as_lanes(phi))
+    return lengths(inverse, rows, phi)

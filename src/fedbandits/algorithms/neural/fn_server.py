@@ -13,7 +13,7 @@ from fedbandits.contract.messages import Conversation, Message
 from fedbandits.contract.problem import Problem
 from fedbandits.contract.server import Server
 from fedbandits.contract.streams import Streams
-from fedbandits.linalg.recycled import Recycled
+from fedbandits.linalg.totals import add_total, mean_of
 
 if TYPE_CHECKING:
     from fedbandits.algorithms.neural.fn_ucb import FNUCB
@@ -25,6 +25,7 @@ class FNServer(Server):
     """
 
     keeps: ClassVar[tuple[str, ...]] = ("gram", "moment", "count", "network", "inverses")
+    waits: ClassVar[bool] = True
 
     def __init__(self, parameters: FNUCB, problem: Problem, n: int, rng: Streams) -> None:
         self._parameters = parameters
@@ -32,7 +33,6 @@ class FNServer(Server):
         p = parameters.network(problem).parameters
         one = np.ones(p) if parameters.matrix == "diagonal" else np.eye(p)
         self.gram = np.zeros((1, *one.shape))
-        self._sums = Recycled()
         self.moment, self.count = np.zeros((1, p)), np.zeros(1)
         self.network = parameters.beginning(problem, rng)[None].copy()
         self.inverses = np.tile(one / parameters.ridge, (1, *(() if parameters.less else (n,)), *([1] * one.ndim)))
@@ -45,12 +45,12 @@ class FNServer(Server):
         new = yield Message(COLLECT.kind, self._everybody)
         if len(new.who) == 0:
             return
-        self.gram += self._sum(new.arrays["gram"])
+        add_total(self.gram[0], new.arrays["gram"])
         self.moment += new.arrays["moment"].sum(axis=0)
         self.count += new.arrays["count"].sum()
         told: dict[str, FloatArray] = {"gram": self.gram, "moment": self.moment, "count": self.count}
         if parameters.less:
-            np.divide(self._sum(new.arrays["inverse"]), len(new.who), out=self.inverses[0])
+            mean_of(new.arrays["inverse"], self.inverses[0])
             told["inverse"] = self.inverses
         else:
             self.inverses[0, new.who] = new.arrays["inverse"]
@@ -64,14 +64,6 @@ class FNServer(Server):
         if "alpha" in new.arrays:
             told["alpha"] = new.arrays["alpha"].min(keepdims=True)
         yield Message("model", self._everybody, shown_to(len(self._everybody), told))
-
-    def _sum(self, shares: FloatArray) -> FloatArray:
-        """Over agents, one at a time: large matrices, for which numpy's own sum takes three times as long."""
-        total = self._sums.empty(shares.shape[1:])
-        total[...] = shares[0]
-        for share in shares[1:]:
-            total += share
-        return total
 
     def _passing(self, who: IntArray) -> Generator[Message, Message, None]:
         """One network, from agent to agent: each trains it on its own data; who does not answer is passed over."""

@@ -40,6 +40,7 @@ class NetworkServer(Server):
     """
 
     keeps: ClassVar[tuple[str, ...]] = ("theta", "adam", "most")
+    waits: ClassVar[bool] = True
 
     def __init__(self, parameters: NeuralLinear, problem: Problem, n: int, rng: Streams) -> None:
         self._parameters = parameters

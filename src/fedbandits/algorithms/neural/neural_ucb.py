@@ -13,13 +13,12 @@ from fedbandits.contract.catalogue import About
 from fedbandits.contract.parameters import parameters
 from fedbandits.contract.problem import Problem
 from fedbandits.contract.streams import Streams
-from fedbandits.linalg import kernels
 from fedbandits.models.features.features import Features
 from fedbandits.models.features.tangent import MovingTangent, TangentFeatures
 from fedbandits.models.judging import DrawingAgents, JudgingAgents
 from fedbandits.models.networks.tangent_spread import TangentSpread
 from fedbandits.models.observations import Observations
-from fedbandits.models.ridge import RidgeModels
+from fedbandits.models.spreads import Spreads
 
 Matrix = Literal["full", "diagonal"]
 
@@ -99,8 +98,7 @@ class NeuralTS(NeuralUCB):
 class TrainedAgents(JudgingAgents):
     """`network` holds everybody's parameters, `data` all observations, and `spread` U.
 
-    `spread` are regressions of nothing (n of dimension p), of which inverses alone are used, or diagonals (n, p), or U
-    in the space of observations.
+    `spread` is U of everybody, (p, p) each, or diagonals (n, p), or U in the space of observations.
     """
 
     keeps: ClassVar[tuple[str, ...]] = ("network", "data", "spread")
@@ -108,21 +106,22 @@ class TrainedAgents(JudgingAgents):
     def __init__(self, parameters: NeuralUCB, problem: Problem, n: int, rng: Streams) -> None:
         super().__init__(n)
         self._parameters = parameters
-        self._beginning = parameters.beginning(problem, rng)
-        self.network = MovingTangent(parameters.network(problem), self._beginning, n, parameters.divisor)
+        beginning = parameters.beginning(problem, rng)
+        self._anchor = parameters.anchor(beginning)
+        self.network = MovingTangent(parameters.network(problem), beginning, n, parameters.divisor)
         self.data = Observations(n, problem.dim, problem.horizon)
         self._tangent: Features = self.network
         if parameters.tangent == "beginning":
-            self._tangent = TangentFeatures(self.network.network, self._beginning, parameters.divisor)
-        self.spread: RidgeModels | TangentSpread | FloatArray
+            self._tangent = TangentFeatures(self.network.network, beginning, parameters.divisor)
+        self.spread: Spreads | TangentSpread | FloatArray
         fewer = (
             parameters.tangent == "beginning" and parameters.layers == 1 and 2 * problem.horizon <= self.network.size
         )
         if parameters.matrix == "full" and fewer:
             network, ridge = self.network.network, parameters.ridge
-            self.spread = TangentSpread(n, network, self._beginning, ridge, parameters.divisor)
+            self.spread = TangentSpread(n, network, beginning, ridge, parameters.divisor)
         elif parameters.matrix == "full":
-            self.spread = RidgeModels(n, self.network.size, parameters.ridge)
+            self.spread = Spreads(n, self.network.size, parameters.ridge)
         else:
             self.spread = np.full((n, self.network.size), parameters.ridge)
 
@@ -132,8 +131,8 @@ class TrainedAgents(JudgingAgents):
         x = arms[np.arange(len(who)), picks]
         if isinstance(self.spread, TangentSpread):
             self.spread.learn(who, x)
-        elif isinstance(self.spread, RidgeModels):
-            self.spread.learn_chosen(who, self._tangent.of(who, x[:, None])[:, 0], np.zeros(len(who)))
+        elif isinstance(self.spread, Spreads):
+            self.spread.learn(who, self._tangent.of(who, x[:, None])[:, 0])
         else:
             self.spread[who] += self._tangent.of(who, x[:, None])[:, 0] ** 2
         self.data.add(who, arms, picks, rewards)
@@ -141,7 +140,7 @@ class TrainedAgents(JudgingAgents):
         if len(training):
             theta = self.network.theta[training]
             end = self.data.count[training]
-            self._parameters.train(self.network.network, theta, self.data, training, end, self._beginning)
+            self._parameters.train(self.network.network, theta, self.data, training, end, self._anchor)
             self.network.theta[training] = theta
 
     def _judged(self, who: IntArray, arms: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -153,9 +152,8 @@ class TrainedAgents(JudgingAgents):
         if isinstance(self.spread, TangentSpread):
             return found, width * self.spread.lengths(who, arms)
         phi = self._tangent.of(who, arms)
-        if isinstance(self.spread, RidgeModels):
-            nothing, lanes = self.spread.theta, kernels.as_lanes(phi)
-            return found, kernels.scores_optimistic(self.spread.inverse, nothing, np.full(len(who), width), who, lanes)
+        if isinstance(self.spread, Spreads):
+            return found, width * self.spread.lengths(who, phi)
         return found, np.asarray(width * np.sqrt((phi**2 / self.spread[who][:, None]).sum(axis=2)))
 
 

@@ -12,6 +12,7 @@ weights and biases N(0, 1), nothing scaled, and descent on the mean of (f - y)^2
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from typing import Annotated
 
@@ -67,6 +68,10 @@ class NetworkParameters(ABC):
             return symmetric(network, common)
         return gaussian(network, common, (1.0,) * (self.layers + 1))
 
+    def anchor(self, beginning: FloatArray) -> FloatArray:
+        """(p,) what networks that begin there are drawn to: theta_0 or nothing."""
+        return beginning if self.printed else np.zeros_like(beginning)
+
     @property
     def divisor(self) -> float:
         """What gradients are divided by to become features."""
@@ -81,15 +86,15 @@ class NetworkParameters(ABC):
         end: IntArray,
         anchor: FloatArray,
     ) -> None:
-        """Move `theta` (w, p) in place, over the first `end` (w,) observations of `who`; `anchor` (p,) is theta_0.
+        """Move `theta` (w, p) in place, over the first `end` (w,) observations of `who`; `anchor` is that of `anchor`.
 
         At a fixed rate descent diverges where contexts are long. A network that strays far is cut down, and one that is
         lost stays as it was.
         """
-        paper, moved = self.printed, theta.copy()
+        paper = self.printed
         descend(
             network,
-            moved,
+            theta,
             data,
             who,
             end,
@@ -97,9 +102,6 @@ class NetworkParameters(ABC):
             rate=self.rate,
             loss=1.0 if paper else 2.0,
             decay=self.width * self.ridge if paper else self.ridge,
-            anchor=anchor if paper else np.zeros_like(anchor),
+            anchor=anchor,
+            farthest=FAR * math.sqrt(theta.shape[1]),
         )
-        with np.errstate(over="ignore", invalid="ignore"):
-            norms = np.sqrt((moved**2).sum(axis=1, keepdims=True))
-        found, most = np.isfinite(norms[:, 0]), FAR * np.sqrt(theta.shape[1])
-        theta[found] = moved[found] * (most / np.maximum(norms[found], most))

@@ -2,10 +2,13 @@
 
 from fedbandits.contract.facts.agent_features import AgentFeatures
 from fedbandits.contract.facts.answers import Answers
+from fedbandits.contract.facts.candidates import Candidates
 from fedbandits.contract.facts.contamination import Contamination
 from fedbandits.contract.facts.distortion import Distortion
 from fedbandits.contract.facts.embedding import Embedding
+from fedbandits.contract.facts.episodes import Episodes
 from fedbandits.contract.facts.fact import Fact
+from fedbandits.contract.facts.game import Game
 from fedbandits.contract.facts.link import Link
 from fedbandits.contract.facts.moment import Moment
 from fedbandits.contract.facts.noise import Noise
@@ -21,7 +24,10 @@ from fedbandits.contract.facts.trained import Trained
 from fedbandits.contract.facts.truth import Truth
 
 FACTS: dict[str, type[Fact]] = {
-    kind.name: kind for kind in (Noise, Norms, Link, Shared, Moment, Contamination, Range, RKHS, AgentFeatures)
+    kind.name: kind
+    for kind in (
+        *(Noise, Norms, Link, Shared, Moment, Contamination, Range, RKHS, AgentFeatures, Candidates, Episodes, Game),
+    )
 }
 """Those that configuration files may tell, by name."""
 
@@ -30,10 +36,13 @@ __all__ = [
     "RKHS",
     "AgentFeatures",
     "Answers",
+    "Candidates",
     "Contamination",
     "Distortion",
     "Embedding",
+    "Episodes",
     "Fact",
+    "Game",
     "Link",
     "Moment",
     "Noise",

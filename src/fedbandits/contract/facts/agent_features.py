@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, ClassVar, Self
+from typing import Any, ClassVar, Self
 
-from pydantic import Field, model_validator
+from pydantic import model_validator
 
 from fedbandits.contract.facts.fact import Fact
+from fedbandits.contract.facts.rows import Rows, check_rows, rows_told
 from fedbandits.contract.parameters import value
-
-_Finite = Annotated[float, Field(allow_inf_nan=False)]
 
 
 @value
@@ -21,24 +20,17 @@ class AgentFeatures(Fact):
 
     name: ClassVar[str] = "agent_features"
 
-    features: tuple[tuple[_Finite, ...], ...]
+    features: Rows
 
     @model_validator(mode="after")
     def _is_a_table(self) -> Self:
-        lengths = {len(row) for row in self.features}
-        if len(lengths) != 1 or lengths == {0}:
-            raise ValueError(
-                f"features: every agent needs as many numbers as the others, got rows of {sorted(lengths)}"
-            )
+        check_rows("features", self.features, of="agent")
         return self
 
     @classmethod
     def read(cls, told: Any) -> Self:
         """See `Fact`; a list of rows is the table itself."""
-        if not isinstance(told, list | tuple):
-            return super().read(told)
-        table = told[0] if len(told) == 1 and told[0] and isinstance(told[0][0], list | tuple) else told
-        return cls(tuple(tuple(row) for row in table))
+        return cls(rows_told(told)) if isinstance(told, list | tuple) else super().read(told)
 
     def plain(self) -> dict[str, Any]:
         """See `Fact`."""

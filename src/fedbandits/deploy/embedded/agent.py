@@ -6,6 +6,8 @@ import os
 import random
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Never, Self
@@ -16,6 +18,7 @@ from fedbandits.deploy.embedded.acknowledgements import Verdict
 from fedbandits.deploy.embedded.answering import Answering, check_turn
 from fedbandits.deploy.embedded.deciding import Deciding
 from fedbandits.deploy.embedded.decision import Decision
+from fedbandits.deploy.embedded.episodes import Episodes, check_episode
 from fedbandits.deploy.embedded.importing import Importing, read_log
 from fedbandits.deploy.embedded.inputs import Arms, Menu, NamesOfArms, check_person, menu, seconds
 from fedbandits.deploy.embedded.logged import Logged, page
@@ -43,6 +46,15 @@ if TYPE_CHECKING:
     from fedbandits.contract.algorithm import Algorithm
     from fedbandits.contract.facts import Fact
     from fedbandits.contract.problem import Problem
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """Within a transaction that writes: the newest state, the episodes, and what time it is."""
+
+    replica: Replica
+    episodes: Episodes
+    now: float
 
 
 class Agent:
@@ -130,7 +142,8 @@ class Agent:
           people does not derive from it, but from a key in the file.
         - `common` (0): what the draws derive from that all agents of a federation and its server have in common.
         - `expire_after`: seconds, or a timedelta, after which a decision no longer awaits its reward; by default never.
-          Each expires by the time it is stamped with: one that a wrong clock stamped ahead waits for longer.
+          Each expires by the time it is stamped with: one that a wrong clock stamped ahead waits for longer. Those of
+          an episode wait as long as it does, which is this long after its last decision (`episodes`).
         - `packed`: whether replies carry symmetric matrices as triangles.
         - `features`: names of the d features, in place of `dim`; arms may then be told as `{"age": 0.3, ...}`.
         - `arm_names`: names of the arms of an agent that knows arms by their place, in place of `dim`; see `places`.
@@ -200,25 +213,35 @@ class Agent:
 
     # deciding and learning
 
-    def decide(self, arms: Arms, who: str | None = None) -> Decision:
+    def decide(self, arms: Arms, who: str | None = None, episode: str | None = None) -> Decision:
         """Choose one of `arms`: K rows of d features, or a mapping from the names of arms to their features.
 
         The features of an arm are d numbers, or numbers by the names that were declared (`features`); agents that know
         arms by their place take a list of names (`places`). `who` the decision is about is recorded with it.
 
-        Local and immediate. The arms are kept until the reward has come or the decision has expired (8 K d bytes), the
-        features of the chosen one until they are forgotten.
+        Algorithms that plan decide in episodes, and `episode` names the one that this is the next decision of; there
+        may be many at the same time, and the first decision under a name begins one. What the arms of an episode's next
+        decision are is where the one before has led. See `episodes` for when one is over, learned, or expires.
+
+        Local and immediate. The arms are kept until the reward has come or the decision has expired (8 K d bytes), in
+        an episode until it is over; the features of the chosen one until they are forgotten.
         """
         asked = menu(arms, self.settings)
         check_person(who)
-        with self._transactions.writing() as replica:
-            return self._deciding(replica).decide(asked, who)
+        check_episode(episode)
+        with self._writing() as moment:
+            return self._deciding(moment).decide(asked, who, episode)
 
-    def decide_many(self, menus: Iterable[Arms], who: Iterable[str | None] | None = None) -> list[Decision]:
+    def decide_many(
+        self,
+        menus: Iterable[Arms],
+        who: Iterable[str | None] | None = None,
+        episodes: Iterable[str | None] | None = None,
+    ) -> list[Decision]:
         """As `decide` for each of `menus`, in their order: all are decided, or none; one wait for the disk.
 
-        `who` are the persons that they are about, one for each. All are decided on what is known now: no reward comes
-        in between.
+        `who` are the persons that they are about, one for each, and `episodes` those that they are part of. All are
+        decided on what is known now: no reward comes in between.
         """
         asked: list[Menu | NamesOfArms] = []
         for number, arms in enumerate(menus):
@@ -229,11 +252,24 @@ class Agent:
         persons = [None] * len(asked) if who is None else list(who)
         if len(persons) != len(asked):
             raise InputError(f"{len(asked)} decisions are about {len(persons)} persons; name one for each, or none")
-        for person in persons:
+        names = [None] * len(asked) if episodes is None else list(episodes)
+        if len(names) != len(asked):
+            raise InputError(f"{len(asked)} decisions are part of {len(names)} episodes; name one for each, or none")
+        for person, name in zip(persons, names, strict=True):
             check_person(person)
-        with self._transactions.writing() as replica:
-            deciding = self._deciding(replica)
-            return [deciding.decide(*one) for one in zip(asked, persons, strict=True)]
+            check_episode(name)
+        with self._writing() as moment:
+            deciding = self._deciding(moment)
+            return [deciding.decide(*one) for one in zip(asked, persons, names, strict=True)]
+
+    def finish(self, episode: str) -> bool:
+        """The episode is over, before it had all its stages; whether it was under way, or (False) over already.
+
+        It is learned when all its rewards are there. A name that is not on record raises `UnknownEpisodeError`.
+        """
+        check_episode(episode)
+        with self._writing() as moment:
+            return moment.episodes.finish(episode)
 
     def reward(self, decision: str, value: float) -> bool:
         """Tell the reward of a decision by its id; whether it was counted now, or (False) had been already.
@@ -283,8 +319,8 @@ class Agent:
         """
         check_turn(conversation, turn)
         pondered = ponder(self._transactions, self._journal, letter, conversation, turn)
-        with self._transactions.writing() as replica:
-            answering = Answering(self._journal, replica, self._clock())
+        with self._writing() as moment:
+            answering = Answering(self._journal, moment.replica, moment.now)
             return answering.answer(letter, conversation, turn, verdicts, pondered)
 
     def unacknowledged(self) -> list[tuple[str, int]]:
@@ -304,7 +340,8 @@ class Agent:
         """How the agent is getting on."""
         with self._transactions.reading() as replica:
             counters = self._journal.counts(self._expired_before())
-            return status_of(replica, counters, talks=bool(self.algorithm.about.says))
+            episodes = self._journal.open_episodes() if replica.population.stages is not None else None
+            return status_of(replica, counters, episodes, talks=bool(self.algorithm.about.says))
 
     def note_clock(self, ahead: float) -> None:
         """The server says that the clock of this machine is `ahead` of its own by so many seconds (below zero: behind),
@@ -375,26 +412,31 @@ class Agent:
 
         Features and rewards are deleted: afterwards they are in none of the agent's files (copies that a file system or
         a backup keeps are beyond its reach). What was learned from them stays: the state is saved first. A decision
-        that still awaits its reward is forgotten like any other; its reward is refused from then on. `before` is a
-        datetime with a time zone, or seconds since 1970.
+        that still awaits its reward is forgotten like any other; its reward is refused from then on. An open episode is
+        forgotten as a whole if any of its decisions is. `before` is a datetime with a time zone, or seconds since 1970.
 
         Letters from before that time are deleted, too, but for replies that a server may ask for again (those of the
         last two conversations) and those that the agent would have to take back (not acknowledged yet). They hold what
         the algorithm declares as its messages: sums over observations, as a rule; an algorithm that sends observations
         as they are has them in these replies until others have taken their place.
 
-        Some algorithms, such as those of the generalized linear family, learn by keeping observations. For them this
-        raises `CannotForgetError`, and nothing is removed.
+        Some algorithms, such as those of the generalized linear family and those that plan, learn by keeping
+        observations. If any of what is meant was learned, this raises `CannotForgetError` for them, and nothing is
+        removed. Where the catalogue says *raw*, as with `dis-kernel-ucb` and the dictionary of `approx-dis-kernel-ucb`,
+        the file also holds what others have observed, and their files hold what was observed here.
         """
         if before is None and who is None:
             raise InputError("forget: needs a time (before=), a person (who=), or both")
         limit = None if before is None else seconds(before)
         with self._transactions.alone():
             with self._transactions.writing() as replica:
-                if replica.keeps_observations():
+                if replica.keeps_observations() and self._journal.has_learned(limit, who):
+                    about = self.algorithm.about
+                    spread = "; it also sends them as they are, so that others hold them, and this file those of others"
+                    raw = any(item.raw for said in about.says for item in said.fields)
                     raise CannotForgetError(
-                        f"{self.algorithm.about.name} keeps its observations as part of what it has learned; none was "
-                        "removed"
+                        f"{about.name} keeps its observations as part of what it has learned; none was removed"
+                        f"{spread if raw else ''}"
                     )
                 self._transactions.save(replica)
                 removed = self._journal.forget(limit, who)
@@ -412,13 +454,23 @@ class Agent:
     def __exit__(self, *exception: object) -> None:
         self.close()
 
-    def _deciding(self, replica: Replica) -> Deciding:
-        return Deciding(self._journal, self.settings, replica, self._clock(), self._random)
+    @contextmanager
+    def _writing(self) -> Iterator[Moment]:
+        """A transaction that writes, at one moment, by which episodes have expired or not."""
+        with self._transactions.writing() as replica:
+            now = self._clock()
+            episodes = Episodes(self._journal, self.settings, replica, now)
+            episodes.close_expired()
+            yield Moment(replica, episodes, now)
+
+    def _deciding(self, moment: Moment) -> Deciding:
+        return Deciding(self._journal, self.settings, moment.replica, moment.episodes, moment.now, self._random)
 
     def _tell(self, told: ToldRewards, *, together: bool) -> list[bool | AgentError]:
         """One transaction for all, whatever is refused."""
-        with self._transactions.writing() as replica:
-            return Rewarding(self._journal, self.settings, replica, self._clock()).take_in(told, together=together)
+        with self._writing() as moment:
+            rewarding = Rewarding(self._journal, self.settings, moment.replica, moment.episodes, moment.now)
+            return rewarding.take_in(told, together=together)
 
     def _expired_before(self) -> float | None:
         after = self.settings.expire_after

@@ -56,6 +56,11 @@ class Observation:
 
 def read_log(content: bytes, settings: Settings) -> list[Observation]:
     """The observations in a CSV file; errors tell the line."""
+    if settings.population().stages is not None:
+        raise InputError(
+            f"{settings.algorithm.about.name} plans, and lines of a log are decisions that stand for themselves; let "
+            "the agent take such decisions again, episode by episode (decide, reward)"
+        )
     try:
         text = content.decode("utf-8-sig")
     except UnicodeDecodeError as error:

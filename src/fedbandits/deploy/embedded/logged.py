@@ -26,13 +26,17 @@ from fedbandits.deploy.storage.journal import Journal
 
 _PAGE = """
 SELECT d.entry, d.at, d.tag, d.pick, d.arm, d.features, d.who, d.score, d.propensity, d.explored, d.digest,
-       r.entry, r.decision, r.at, r.value, r.digest
-FROM decisions d LEFT JOIN rewards r ON r.decision = d.entry WHERE d.entry > ? ORDER BY d.entry LIMIT ?
+       r.entry, r.decision, r.at, r.value, r.digest, g.episode, g.stage, g.digest
+FROM decisions d LEFT JOIN rewards r ON r.decision = d.entry LEFT JOIN stages g ON g.decision = d.entry
+WHERE d.entry > ? ORDER BY d.entry LIMIT ?
 """
 _SHOWN = "SELECT decision, at, names, arms, digest FROM {} WHERE decision = ?"
 _LINES = 1000
 """That are read at once."""
-COLUMNS = ("decision", "at", "who", "arm", "index", "score", "propensity", "chosen_by", "reward", "rewarded_at")
+COLUMNS = (
+    *("decision", "at", "who", "arm", "index", "score", "propensity", "chosen_by", "reward", "rewarded_at"),
+    *("episode", "stage"),
+)
 """Of a line of the log, in their order; `names` and `shown` follow where they are asked for."""
 
 
@@ -59,6 +63,10 @@ class Logged:
     reward: float | None
     """None where none came."""
     rewarded_at: datetime | None
+    episode: str | None = None
+    """The name of the episode that it was part of, of an agent that plans."""
+    stage: int | None = None
+    """Which decision of that episode it was, from 0."""
     names: list[str] | None = None
     """Of the arms that were shown."""
     shown: list[list[float]] | None = None
@@ -86,7 +94,9 @@ def moment(at: float) -> datetime:
 def _logged(journal: Journal, row: tuple[Any, ...], dim: int, shown: bool) -> Logged:
     _hold_together(journal, row[:11], f"the decision of entry {row[0]}")
     if row[11] is not None:
-        _hold_together(journal, row[11:], f"the reward of entry {row[11]}")
+        _hold_together(journal, row[11:16], f"the reward of entry {row[11]}")
+    if row[16] is not None:
+        _hold_together(journal, (row[0], *row[16:19]), f"the stage of entry {row[0]}")
     entry, at, tag, pick, arm, _, who, score, propensity, by = row[:10]
     names, arms = _shown(journal, entry, dim) if shown else (None, None)
     return Logged(
@@ -101,6 +111,8 @@ def _logged(journal: Journal, row: tuple[Any, ...], dim: int, shown: bool) -> Lo
         ChosenBy(by).name.lower(),
         row[14],
         None if row[13] is None else moment(row[13]),
+        None if row[16] is None else journal.episode(row[16]).name,
+        row[17],
         names,
         arms,
     )

@@ -30,9 +30,10 @@ def rehearse(settings: Settings) -> None:
     problem, (population, _) = alone.problem, population_with_secret(alone)
     # unit vectors are arms that every family accepts
     arms = np.eye(problem.dim)[np.arange(problem.arms) % problem.dim][None]
-    picks = population.choose(ALONE, arms)
-    population.attribute(ALONE, ALONE)  # whoever protects persons has to know whom it is about
-    population.learn(ALONE, arms, picks, np.full(1, _reward_within(settings)))
+    for _ in range(population.stages or 1):  # what an episode leads to is seen when it is over
+        picks = population.choose(ALONE, arms)
+        population.attribute(ALONE, ALONE)  # whoever protects persons has to know whom it is about
+        population.learn(ALONE, arms, picks, np.full(1, _reward_within(settings)))
     population.calling()
     server = None
     with suppress(ConfigError):  # it may need to know more than an agent does

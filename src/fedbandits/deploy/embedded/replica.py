@@ -26,7 +26,16 @@ from fedbandits.deploy.embedded.population import ALONE, population_with_secret
 from fedbandits.deploy.embedded.secret import fresh_nonce
 from fedbandits.deploy.errors import AgentError, InputError, LetterError, ReplayError
 from fedbandits.deploy.settings import Settings
-from fedbandits.deploy.storage.entries import Answered, ChosenBy, Decided, Event, HandOver, Rewarded, Snapshot
+from fedbandits.deploy.storage.entries import (
+    Answered,
+    ChosenBy,
+    Closed,
+    Decided,
+    Event,
+    HandOver,
+    Rewarded,
+    Snapshot,
+)
 from fedbandits.deploy.storage.history import History
 from fedbandits.privacy.persons import PersonCounts
 from fedbandits.privacy.prefix_sums import NoiseSteps
@@ -43,6 +52,12 @@ class Counts:
     rewards: int = 0
     letters: int = 0
     synchronised_at: float | None = None
+    episodes: int = 0
+    """Episodes that are over."""
+    truncated: int = 0
+    """Those among them of which something is not known."""
+    dropped: int = 0
+    """Their decisions of which nothing was learned."""
     unsent: int = 0
     """Rewards since the last reply that handed anything over."""
     handed: dict[str, int] = dataclasses.field(default_factory=dict)
@@ -101,10 +116,12 @@ class Replica:
 
     # going on
 
-    def decide(self, shown: FloatArray, nonce: bytes | None = None) -> Considered:
-        """Choose among arms (K, d)."""
+    def decide(self, shown: FloatArray, stage: int | None = None, nonce: bytes | None = None) -> Considered:
+        """Choose among arms (K, d), in a stage of an episode where the algorithm plans."""
         self._enter(nonce)
         try:
+            if stage is not None:
+                self.population.situate(ALONE, np.array([stage]))
             picks, scores, chances = self.population.choose_and_tell(ALONE, shown[None])
         except AgentError:
             raise
@@ -121,16 +138,29 @@ class Replica:
         self.counts.decisions += 1
 
     def learn(self, decided: Decided, reward: float, nonce: bytes | None = None) -> None:
-        """Take in the reward of a decision."""
+        """Take in the reward of a decision; an episode is learned when it is over (`close`)."""
         self._enter(nonce)
-        shown = self._shown(decided)[None]
-        if decided.who is not None:
-            key = b"" if self._secret is None else self._secret.key.tobytes()
-            self.population.attribute(ALONE, np.array([number_of(decided.who, key)]))
-        self.population.learn(ALONE, shown, np.array([decided.pick]), np.array([reward]))
+        if decided.episode is None:
+            self._learn(self._shown(decided), decided.pick, reward, decided.who)
+            self.counts.unsent += 1
         self.counts.entry += 1
         self.counts.rewards += 1
-        self.counts.unsent += 1
+
+    def close(self, closed: Closed, nonce: bytes | None = None) -> None:
+        """Take in an episode."""
+        self._enter(nonce)
+        for decided, reward in closed.learned:
+            self._learn(self._shown(decided), decided.pick, reward, decided.who)
+        if closed.then is not None:
+            self.population.truncate(ALONE, self._shown(closed.then)[None])
+        elif len(closed.learned) != self.population.stages:
+            last, _ = closed.learned[-1]
+            self._learn(np.zeros_like(self._shown(last)), 0, 0.0, last.who)  # how a turn says that there is no other
+        self.counts.entry += 1
+        self.counts.episodes += 1
+        self.counts.truncated += closed.then is not None
+        self.counts.dropped += closed.dropped
+        self.counts.unsent += len(closed.learned)
 
     def read(self, letter: bytes) -> Message:
         """The message in a server's letter, if it is one that the algorithm declares; changes nothing."""
@@ -275,7 +305,7 @@ class Replica:
                 self.note(nonce)
                 return True
             case Decided():
-                own = self.decide(self._shown(event), nonce).pick
+                own = self.decide(self._shown(event), event.stage, nonce).pick
                 return event.chosen_by is ChosenBy.CHANCE or own == event.pick
             case Answered():
                 request, told = self.read(event.request), event.settled
@@ -284,6 +314,9 @@ class Replica:
                 return _say_the_same(reply, event.reply)
             case Rewarded():
                 self.learn(event.decision, event.value, nonce)
+                return True
+            case Closed():
+                self.close(event, nonce)
                 return True
 
     def _pondered(self, request: Message, recorded: bytes | None) -> Message | None:
@@ -295,6 +328,13 @@ class Replica:
             return self._wire.gathered(kind, ALONE, [arrays], "up")
         except ValueError:  # it is answered again, and held against this
             return None
+
+    def _learn(self, shown: FloatArray, pick: int, reward: float, who: str | None) -> None:
+        """One observation, about a person if one is named."""
+        if who is not None:
+            key = b"" if self._secret is None else self._secret.key.tobytes()
+            self.population.attribute(ALONE, np.array([number_of(who, key)]))
+        self.population.learn(ALONE, shown[None], np.array([pick]), np.array([reward]))
 
     def _shown(self, decided: Decided) -> FloatArray:
         return np.frombuffer(decided.arms, FLOATS).reshape(-1, self._settings.dim).copy()

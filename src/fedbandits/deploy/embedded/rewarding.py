@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from fedbandits.deploy.embedded.decision import parsed
+from fedbandits.deploy.embedded.episodes import Episodes
 from fedbandits.deploy.embedded.inputs import reward_value
 from fedbandits.deploy.embedded.replica import Replica
 from fedbandits.deploy.errors import AgentError, ConflictError, ExpiredError, StorageError, UnknownDecisionError
@@ -19,10 +20,11 @@ ToldRewards = Mapping[str, float] | Iterable[tuple[str, float]]
 class Rewarding:
     """Takes in what is told at one moment, `now`, within a transaction that writes to `journal`."""
 
-    def __init__(self, journal: Journal, settings: Settings, replica: Replica, now: float) -> None:
+    def __init__(self, journal: Journal, settings: Settings, replica: Replica, episodes: Episodes, now: float) -> None:
         self._journal = journal
         self._settings = settings
         self._replica = replica
+        self._episodes = episodes
         self._now = now
         self._fresh: dict[int, tuple[Decided, float]] = {}
         """By the entry of their decision, rewards that have to be counted."""
@@ -39,6 +41,7 @@ class Rewarding:
             for decided, reward in self._fresh.values():
                 self._replica.learn(decided, reward)
                 self._journal.reward(self._replica.counts.entry, self._now, decided.entry, reward)
+                self._episodes.rewarded(decided)
         return outcomes
 
     def _outcome(self, name: str, value: float) -> bool | AgentError:
@@ -59,11 +62,13 @@ class Rewarding:
         if found.reward is not None:
             _agree(name, found.reward, value)
             return False
-        after = self._settings.expire_after
-        if found.awaiting is None or (after is not None and found.awaiting.at < self._now - after):
+        awaiting, after = found.awaiting, self._settings.expire_after
+        alone = awaiting is not None and awaiting.episode is None
+        if awaiting is None or (alone and after is not None and awaiting.at < self._now - after):
             raise ExpiredError(f"decision {name} no longer awaits a reward (expire_after is {after} seconds)")
+        self._episodes.check_awaits(name, awaiting)
         new = entry not in self._fresh
-        _agree(name, self._fresh.setdefault(entry, (found.awaiting, value))[1], value)
+        _agree(name, self._fresh.setdefault(entry, (awaiting, value))[1], value)
         return new
 
 

@@ -57,17 +57,21 @@ def create_app(agent: Agent, limits: Limits, token: Token | None) -> FastAPI:
     asking = APIRouter(route_class=bounded_by(limits), dependencies=secured, responses=_refusals(401, 403, 503))
     looking = APIRouter(responses=_refusals())
 
-    @asking.post("/decisions", responses=_refusals(400, 408, 413, 415, 422) | {200: {"links": _REWARDED_BY}})
+    @asking.post("/decisions", responses=_refusals(400, 408, 409, 413, 415, 422) | {200: {"links": _REWARDED_BY}})
     def decide(asked: Annotated[choices.Asked, Body()]) -> choices.Chosen | choices.ManyChosen:
         """Choose one of the arms, once or for several choices at once. Each request is a decision of its own, also one
         that is sent again.
         """
         if isinstance(asked, choices.Choice):
             choices.check_choices([asked], limits)
-            return choices.Chosen.of(agent.decide(asked.arms, who=asked.who))
+            return choices.Chosen.of(agent.decide(asked.arms, who=asked.who, episode=asked.episode))
         wanted = asked.decisions
         choices.check_choices(wanted, limits)
-        decided = agent.decide_many([choice.arms for choice in wanted], who=[choice.who for choice in wanted])
+        decided = agent.decide_many(
+            [choice.arms for choice in wanted],
+            who=[choice.who for choice in wanted],
+            episodes=[choice.episode for choice in wanted],
+        )
         return choices.ManyChosen(decisions=[choices.Chosen.of(decision) for decision in decided])
 
     @asking.post("/rewards", responses=_refusals(400, 404, 408, 409, 413, 415, 422))
@@ -78,6 +82,11 @@ def create_app(agent: Agent, limits: Limits, token: Token | None) -> FastAPI:
             return _counted(told, agent.reward(told.decision, told.value))
         models.check_rewards(told.rewards, limits)
         return _all_counted(agent, told.rewards)
+
+    @asking.post("/finish", responses=_refusals(400, 404, 408, 413, 415, 422))
+    def finish(told: Annotated[models.Ending, Body()]) -> models.Ended:
+        """Tell that an episode is over before it had all its stages; told again, nothing changes."""
+        return models.Ended(episode=told.episode, outcome="ended" if agent.finish(told.episode) else "over")
 
     @asking.get("/status")
     def status() -> models.Standing:

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from fedbandits.deploy.settings import Settings
 
 Row = list[Number]
+EpisodeName = Annotated[str, Field(min_length=1, max_length=200, examples=["patient-17"])]
 _LONGEST_NAME = 200
 _MOST_PLACES = 1000
 """Of so many features without names, the schema lists the places by which they may be told."""
@@ -60,6 +61,10 @@ class Choice(Sent):
     arms: SentArms = Field(description="One row of features for each arm: in a list, or by the arm's name.")
     who: Annotated[str, Field(min_length=1, max_length=200)] | None = Field(
         default=None, description="Whom the decision is about; recorded with it."
+    )
+    episode: EpisodeName | None = Field(
+        default=None,
+        description="Which episode this is the next decision of: needed where the algorithm plans, refused elsewhere.",
     )
 
 

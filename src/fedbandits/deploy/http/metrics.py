@@ -9,7 +9,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from prometheus_client.registry import Collector
 
 from fedbandits.contract.budget import Budget
-from fedbandits.deploy.embedded.status import Status
+from fedbandits.deploy.embedded.status import EpisodesStanding, Status
 from fedbandits.deploy.privacy_metrics import privacy_metrics
 
 MEDIA_TYPE = "text/plain; version=0.0.4; charset=utf-8"
@@ -84,9 +84,26 @@ class _Books(Collector):
         for name, (meaning, value) in gauges.items():
             if value is not None:
                 yield GaugeMetricFamily(f"{_PREFIX}_{name}", meaning, value=value)
+        if status.episodes is not None:
+            yield from _episodes(status.episodes)
         if status.budget is not None:
             yield from privacy_metrics(_PREFIX, status.budget)
             yield from _used(status.budget)
+
+
+def _episodes(episodes: EpisodesStanding) -> Iterator[Metric]:
+    """How the episodes of an agent that plans are getting on."""
+    yield GaugeMetricFamily(f"{_PREFIX}_open_episodes", "Episodes under way, or waiting for rewards.", episodes.open)
+    yield CounterMetricFamily(f"{_PREFIX}_closed_episodes", "Episodes that are over.", value=episodes.closed)
+    yield CounterMetricFamily(
+        f"{_PREFIX}_truncated_episodes", "Episodes that expired before all was known.", value=episodes.truncated
+    )
+    if episodes.left_at is not None:
+        yield GaugeMetricFamily(
+            f"{_PREFIX}_oldest_episode_timestamp_seconds",
+            "When the last decision was taken in the open episode that expires next; absent if none is open.",
+            episodes.left_at.timestamp(),
+        )
 
 
 def _used(budget: Budget) -> Iterator[Metric]:

@@ -9,7 +9,7 @@ from pydantic import BaseModel, Field, Tag
 
 from fedbandits.contract.facts import Range
 from fedbandits.contract.protection import Adjacency, Definition, Unit
-from fedbandits.deploy.http.choices import describe_choices
+from fedbandits.deploy.http.choices import EpisodeName, describe_choices
 from fedbandits.deploy.http.refusals import RefusedError
 from fedbandits.deploy.http.values import Number, Sent, check_numbers, one_or_many
 
@@ -64,6 +64,30 @@ class Outcomes(BaseModel):
     results: list[Counted | Refused]
 
 
+class Ending(Sent):
+    """An episode that is over before it had all its stages."""
+
+    episode: EpisodeName = Field(description="Its name.")
+
+
+class Ended(BaseModel):
+    """An episode that is over: now, or before."""
+
+    episode: str
+    outcome: Literal["ended", "over"]
+
+
+class EpisodesStanding(BaseModel):
+    """How the episodes of an agent that plans are getting on."""
+
+    open: int = Field(description="Episodes under way, or waiting for rewards.")
+    waiting: int = Field(description="Those among them that are over and wait for rewards.")
+    left_at: datetime | None = Field(description="When the open episode was left that expires next.")
+    closed: int = Field(description="Episodes that are over, learned as far as all was known.")
+    truncated: int = Field(description="Those among them that expired before all was known.")
+    dropped: int = Field(description="Decisions of which nothing was learned, because their episode had expired.")
+
+
 Epsilon = float | Literal["infinite"]
 """JSON has no infinity, and null would say that nothing is promised."""
 
@@ -114,6 +138,7 @@ class Standing(BaseModel):
     clock_offset_seconds: float | None = Field(
         description="How far this machine's clock is ahead of the server's, as far as that is certain; null: unknown."
     )
+    episodes: EpisodesStanding | None = Field(description="Of an agent that plans; null for others.")
 
 
 class Health(BaseModel):

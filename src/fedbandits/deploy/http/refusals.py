@@ -26,6 +26,7 @@ from fedbandits.deploy.errors import (
     ReplayError,
     StorageError,
     UnknownDecisionError,
+    UnknownEpisodeError,
 )
 
 log = logging.getLogger("fedbandits.agent")
@@ -36,6 +37,7 @@ STATUS = {
     "forbidden_host": 403,
     "not_found": 404,
     "unknown_decision": 404,
+    "unknown_episode": 404,
     "method_not_allowed": 405,
     "body_too_slow": 408,
     "conflict": 409,
@@ -58,10 +60,11 @@ MEANING = {
     400: "The body is not JSON: NaN, Infinity and names given twice are not either.",
     401: "The token is missing or wrong.",
     403: "Without a token, the service answers to the names of this machine alone.",
-    404: "No such decision is on record: never taken here, or forgotten.",
+    404: "No such decision, or episode, is on record: never taken here, or forgotten.",
     405: "This path knows another method.",
     408: "The body did not arrive in time.",
-    409: "`conflict`: the decision was rewarded with another value before. `expired`: its time is over.",
+    409: "`conflict`: the decision was rewarded with another value before, or its episode is about somebody else. "
+    "`expired`: its time is over.",
     413: "The body is larger than the service takes.",
     415: "Bodies are JSON, with Content-Type: application/json.",
     422: "`invalid_request`: not what is described here. `invalid_input`: the agent cannot use these numbers.",
@@ -72,6 +75,7 @@ MEANING = {
 
 _OF_CLIENTS: tuple[tuple[type[AgentError], str], ...] = (
     (UnknownDecisionError, "unknown_decision"),
+    (UnknownEpisodeError, "unknown_episode"),
     (ConflictError, "conflict"),
     (ExpiredError, "expired"),
     (InputError, "invalid_input"),

@@ -30,6 +30,10 @@ class Decided:
     chosen_by: ChosenBy = ChosenBy.ALGORITHM
     who: str | None = None
     """Whom it is about, if that was told."""
+    episode: int | None = None
+    """The entry of the first decision of its episode; None if it stands for itself."""
+    stage: int | None = None
+    """Which decision of its episode it is, from 0."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +71,39 @@ class Answered:
     """What the letter told about earlier replies that handed something over."""
 
 
-Event = Decided | Rewarded | Answered
+@dataclass(frozen=True, slots=True)
+class Episode:
+    """A sequence of decisions on record."""
+
+    first: int
+    """The entry of its first decision, by which it is known."""
+    name: str
+    at: float
+    """When its last decision was taken."""
+    stages: int
+    """How many decisions there are."""
+    ended: bool
+    """Whether it was said to be over before it had all its stages."""
+    closed: int | None = None
+    """The entry in which it was learned; None while it is open."""
+    closed_at: float | None = None
+    learned: int | None = None
+    """How many of its decisions were learned."""
+
+
+@dataclass(frozen=True, slots=True)
+class Closed:
+    """The entry in which an episode is learned: its decisions with their rewards, in order, as far as all is known."""
+
+    entry: int
+    learned: tuple[tuple[Decided, float], ...]
+    then: Decided | None
+    """The decision after these, where the episode is known no further; None: it was over."""
+    dropped: int
+    """How many decisions there are of which nothing is learned."""
+
+
+Event = Decided | Rewarded | Answered | Closed
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ import heapq
 import json
 import operator
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from os import PathLike
 from typing import Any
 
@@ -15,7 +15,9 @@ from fedbandits.deploy.storage.digests import digest, sha, snapshot_digest
 from fedbandits.deploy.storage.entries import (
     Answered,
     ChosenBy,
+    Closed,
     Decided,
+    Episode,
     Event,
     Found,
     HandOver,
@@ -24,24 +26,30 @@ from fedbandits.deploy.storage.entries import (
     Snapshot,
 )
 
-_DECISION = (
-    "d.entry, d.at, d.tag, d.pick, d.arm, d.features, d.who, d.score, d.propensity, d.explored, d.digest, "
-    "s.at, s.names, s.arms, s.digest"
-)
+_OWN = "d.entry, d.at, d.tag, d.pick, d.arm, d.features, d.who, d.score, d.propensity, d.explored, d.digest"
+_DECISION = f"{_OWN}, s.at, s.names, s.arms, s.digest, g.episode, g.stage, g.digest"
+_BESIDE = "LEFT JOIN shown s ON s.decision = d.entry LEFT JOIN stages g ON g.decision = d.entry"
 _FIND = f"""
 SELECT r.entry, r.decision, r.at, r.value, r.digest, {_DECISION}
-FROM decisions d LEFT JOIN shown s ON s.decision = d.entry LEFT JOIN rewards r ON r.decision = d.entry
+FROM decisions d {_BESIDE} LEFT JOIN rewards r ON r.decision = d.entry
 WHERE d.entry = ?
 """
 _DECIDED = f"""
 SELECT {_DECISION}
-FROM decisions d LEFT JOIN shown s ON s.decision = d.entry WHERE d.entry > ? ORDER BY d.entry
+FROM decisions d {_BESIDE} WHERE d.entry > ? ORDER BY d.entry
 """
 _REWARDED = f"""
 SELECT r.entry, r.decision, r.at, r.value, r.digest, {_DECISION}
-FROM rewards r LEFT JOIN decisions d ON d.entry = r.decision LEFT JOIN shown s ON s.decision = r.decision
+FROM rewards r LEFT JOIN decisions d ON d.entry = r.decision {_BESIDE}
 WHERE r.entry > ? ORDER BY r.entry
 """
+_FOLLOWED = f"""
+SELECT r.entry, r.decision, r.at, r.value, r.digest, {_DECISION}
+FROM stages g JOIN decisions d ON d.entry = g.decision LEFT JOIN shown s ON s.decision = d.entry
+LEFT JOIN rewards r ON r.decision = d.entry
+WHERE g.episode = ? ORDER BY g.stage
+"""
+_EPISODE = "SELECT first, name, at, stages, ended, closed, closed_at, learned, digest FROM episodes"
 Row = tuple[Any, ...]
 LETTER = "entry, conversation, turn, at, handed_over, accepted, verdicts, request_digest, reply_digest"
 """What the digest of a letter covers; request and reply are dropped before it."""
@@ -75,10 +83,56 @@ class History:
         tag = decision[2]
         if reward[0] is not None:
             return Found(tag, self._reward(reward), None)
-        if decision[-1] is None:
+        if decision[14] is None:
             self._hold_together(_is_whole(decision[:11]), f"the decision of entry {entry}")
             return Found(tag, None, None)
         return Found(tag, None, self._decided(decision))
+
+    def person(self, entry: int) -> str | None:
+        """Whom the decision of `entry` is about."""
+        row = self._cursor.execute(f"SELECT {_OWN} FROM decisions d WHERE d.entry = ?", (entry,)).fetchone()
+        self._hold_together(row is not None and _is_whole(row), f"the decision of entry {entry}")
+        who: str | None = row[6]
+        return who
+
+    def running(self, name: str, length: int) -> Episode | None:
+        """The episode of that name that has not been ended, nor had `length` decisions; None if there is none."""
+        wanted = f"{_EPISODE} WHERE name = ? AND closed IS NULL AND NOT ended AND stages < ?"
+        row = self._cursor.execute(wanted, (name, length)).fetchone()
+        return None if row is None else self._episode(row)
+
+    def episode(self, first: int) -> Episode:
+        """The episode that began with the decision of entry `first`."""
+        row = self._cursor.execute(f"{_EPISODE} WHERE first = ?", (first,)).fetchone()
+        self._hold_together(row is not None, f"the episode of entry {first}")
+        return self._episode(row)
+
+    def has_episode(self, name: str) -> bool:
+        """Whether there is, or was, an episode of that name."""
+        return self._cursor.execute("SELECT 1 FROM episodes WHERE name = ? LIMIT 1", (name,)).fetchone() is not None
+
+    def open_episodes(self, before: float | None = None) -> list[Episode]:
+        """Episodes that are not closed, whose last decision was taken `before` a time; those that were left longest
+        ago come first.
+        """
+        wanted = f"{_EPISODE} WHERE closed IS NULL AND (?1 IS NULL OR at < ?1) ORDER BY at, first"
+        return [self._episode(row) for row in self._db.execute(wanted, (before,)).fetchall()]
+
+    def is_rewarded(self, episode: Episode) -> bool:
+        """Whether all decisions of an episode have their rewards."""
+        paid = "SELECT count(*) FROM stages g JOIN rewards r ON r.decision = g.decision WHERE g.episode = ?"
+        (count,) = self._cursor.execute(paid, (episode.first,)).fetchone()
+        return bool(count == episode.stages)
+
+    def followed(self, episode: Episode) -> list[tuple[Decided, float | None]]:
+        """The decisions of an episode in their order, with the rewards that have come."""
+        found = []
+        for row in self._db.execute(_FOLLOWED, (episode.first,)).fetchall():
+            decided = self._decided(row[5:])
+            found.append((decided, None if row[0] is None else self._reward(row[:5])))
+        whole = [decided.stage for decided, _ in found] == list(range(episode.stages))
+        self._hold_together(whole, f"a decision of the episode of entry {episode.first}")
+        return found
 
     def reply_to(self, conversation: str, turn: int, request: bytes) -> Known | None:
         """What is on record of a turn that brings `request`; None if there was no such turn."""
@@ -112,7 +166,11 @@ class History:
     def events(self, after: int) -> Iterator[Event]:
         """Everything on record after an entry, in order and without gaps."""
         ordered = heapq.merge(
-            self._decisions(after), self._rewards(after), self._letters(after), key=operator.attrgetter("entry")
+            self._decisions(after),
+            self._rewards(after),
+            self._letters(after),
+            self._closings(after),
+            key=operator.attrgetter("entry"),
         )
         for expected, event in enumerate(ordered, after + 1):
             self._hold_together(event.entry == expected, f"entry {expected}")
@@ -158,6 +216,16 @@ class History:
             self._hold_together(row[10] is not None, f"the letter of entry {row[0]}")
             yield Answered(row[0], row[3], row[10], row[11], bool(row[4]), tuple(self._settled(row[6])))
 
+    def _closings(self, after: int) -> Iterator[Event]:
+        for row in self._db.execute(f"{_EPISODE} WHERE closed > ? ORDER BY closed", (after,)):
+            episode = self._episode(row)
+            yield closing(row[5], self.followed(episode), row[7])
+
+    def _episode(self, row: Row) -> Episode:
+        self._hold_together(_is_whole(row), f"the episode of entry {row[0]}")
+        first, name, at, stages, ended, closed, closed_at, learned, _ = row
+        return Episode(first, name, at, stages, bool(ended), closed, closed_at, learned)
+
     def _settled(self, verdicts: str | None) -> Iterator[HandOver]:
         """The hand-overs that a letter told about, with what it told."""
         for entry, accepted in json.loads(verdicts or "[]"):
@@ -179,11 +247,12 @@ class History:
         return value
 
     def _decided(self, row: Row, entry: int | None = None) -> Decided:
-        at, names, arms, held = row[11:]
+        at, names, arms, held, episode, stage, held_too = row[11:]
         whole = _is_whole(row[:11]) and arms is not None and _is_whole((row[0], at, names, arms, held))
+        whole = whole and (held_too is None or _is_whole((row[0], episode, stage, held_too)))
         self._hold_together(whole, f"the decision of entry {row[0] if entry is None else entry}")
         named = None if names is None else tuple(json.loads(names))
-        return Decided(row[0], row[1], row[2], row[3], arms, named, ChosenBy(row[9]), row[6])
+        return Decided(row[0], row[1], row[2], row[3], arms, named, ChosenBy(row[9]), row[6], episode, stage)
 
     def _check_letter(self, row: Row) -> None:
         """The row as a whole, and what is still there of request and reply."""
@@ -195,6 +264,13 @@ class History:
     def _hold_together(self, whole: bool, what: str) -> None:
         if not whole:
             raise CorruptError(f"{self.path}: {what} is missing or damaged; restore the file from a backup")
+
+
+def closing(entry: int, followed: Sequence[tuple[Decided, float | None]], learned: int) -> Closed:
+    """What is learned in `entry`, of an episode as it was `followed`: its first `learned` decisions."""
+    paid = tuple((decided, reward) for decided, reward in followed[:learned] if reward is not None)
+    then = followed[learned][0] if learned < len(followed) else None
+    return Closed(entry, paid, then, len(followed) - learned)
 
 
 def _is_whole(row: Row) -> bool:

@@ -16,6 +16,8 @@ observations remain for their owner until they are forgotten (`forget`):
                 beside the key in the snapshot (`secret`)
     places      of arms that are known by name alone (`places`)
     imports     which logs were taken in (`importing`)
+    episodes    sequences of decisions, open and over; the entry in which one was learned is among the others
+    stages      which decisions they consist of. Arms are shown until the whole episode was learned
 
 Columns and formats are in `journal_format`, the values that stand for rows in `entries`.
 
@@ -31,7 +33,7 @@ from os import PathLike
 from fedbandits.contract.arrays import FloatArray
 from fedbandits.deploy.errors import StorageError, translated
 from fedbandits.deploy.storage.digests import digest, sha
-from fedbandits.deploy.storage.entries import ChosenBy, Snapshot
+from fedbandits.deploy.storage.entries import ChosenBy, Episode, Snapshot
 from fedbandits.deploy.storage.history import LETTER, History
 from fedbandits.deploy.storage.journal_format import AGENT
 from fedbandits.deploy.storage.upkeep import Upkeep
@@ -158,6 +160,17 @@ class Journal(History):
         row = (entry, decision, at, value)
         self._cursor.execute("INSERT INTO rewards VALUES (?, ?, ?, ?, ?)", (*row, digest(*row)))
 
+    def put_episode(self, episode: Episode) -> None:
+        """Record an episode as it is now."""
+        told = episode
+        row = (told.first, told.name, told.at, told.stages, int(told.ended), told.closed, told.closed_at, told.learned)
+        self._cursor.execute("INSERT OR REPLACE INTO episodes VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", (*row, digest(*row)))
+
+    def put_stage(self, decision: int, episode: int, stage: int) -> None:
+        """Record which decision of which episode the one of entry `decision` is."""
+        row = (decision, episode, stage)
+        self._cursor.execute("INSERT INTO stages VALUES (?, ?, ?, ?)", (*row, digest(*row)))
+
     def answer(
         self,
         entry: int,
@@ -242,6 +255,10 @@ class Journal(History):
     def forget(self, before: float | None, who: str | None = None) -> int:
         """As `Upkeep.forget`."""
         return self._upkeep.forget(before, who)
+
+    def has_learned(self, before: float | None, who: str | None = None) -> bool:
+        """As `Upkeep.has_learned`."""
+        return self._upkeep.has_learned(before, who)
 
     def purge(self) -> None:
         """Rewrite the file without what was deleted, and empty the log. Not in a transaction."""

@@ -5,6 +5,7 @@
     format 3    who a decision was about, its score, its propensity and who chose it; the names of the arms shown; arms
                 that are kept; places of named arms; imported logs; what became of replies that handed something over; a
                 checksum of every row over all its columns
+    format 4    `episodes` and `stages`
 
 The columns of the newest one:
 
@@ -22,6 +23,10 @@ The columns of the newest one:
     kept        as shown, of decisions that were rewarded
     places      place, name, retired; digest
     imports     the file's digest, when, how many rows; digest
+    episodes    the entry of the first decision, name, when the last decision was taken, how many there are, whether it
+                was ended before it had all its stages; when it is over (else NULL), the entry of that, when, and how
+                many of its decisions were learned; digest
+    stages      decision, episode, which of its stages, from 0; digest
 """
 
 from __future__ import annotations
@@ -94,6 +99,15 @@ CREATE TABLE places (place INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE, retir
                      digest INTEGER NOT NULL);
 CREATE TABLE imports (content BLOB PRIMARY KEY, at REAL NOT NULL, rows INTEGER NOT NULL, digest INTEGER NOT NULL)
 """
+_FOURTH = """
+CREATE TABLE episodes (first INTEGER PRIMARY KEY, name TEXT NOT NULL, at REAL NOT NULL, stages INTEGER NOT NULL,
+                       ended INTEGER NOT NULL, closed INTEGER UNIQUE, closed_at REAL, learned INTEGER,
+                       digest INTEGER NOT NULL);
+CREATE TABLE stages (decision INTEGER PRIMARY KEY, episode INTEGER NOT NULL, stage INTEGER NOT NULL,
+                     digest INTEGER NOT NULL, UNIQUE (episode, stage));
+CREATE INDEX episodes_name ON episodes (name);
+CREATE INDEX episodes_open ON episodes (at) WHERE closed IS NULL
+"""
 
 
 def _third(db: sqlite3.Connection) -> None:
@@ -148,6 +162,6 @@ def _demand(whole: bool, entry: int) -> None:
 AGENT = Schema(
     whose="an agent's",
     mark=0x66626167,  # "fbag"
-    steps={0: statements(_FIRST), 1: statements(_SECOND), 2: _third},
+    steps={0: statements(_FIRST), 1: statements(_SECOND), 2: _third, 3: statements(_FOURTH)},
 )
 """Files of agents."""

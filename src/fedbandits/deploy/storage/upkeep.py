@@ -11,12 +11,27 @@ from fedbandits.deploy.storage.entries import Snapshot
 
 _REPEATABLE = 2
 """Of how many conversations replies are kept. A server repeats nothing of a conversation before the one under way."""
-_STALE = "SELECT decision FROM shown WHERE at < ? AND decision NOT IN (SELECT decision FROM rewards)"
+_STALE = """
+SELECT decision FROM shown WHERE at < ? AND decision NOT IN (SELECT decision FROM rewards)
+AND decision NOT IN (SELECT decision FROM stages)
+"""
+"""Decisions that have expired; those of an episode do so with it (`embedded.episodes`)."""
+_REPEATED = """
+SELECT decision FROM rewards WHERE entry > :previous AND decision NOT IN (SELECT decision FROM stages)
+UNION ALL SELECT decision FROM stages WHERE episode IN (SELECT first FROM episodes WHERE closed > :previous)
+"""
+"""Decisions that were learned after an entry, or of which it was known then that nothing will be."""
 _NEEDED = f"""
 conversation IN (SELECT conversation FROM letters GROUP BY conversation ORDER BY max(entry) DESC LIMIT {_REPEATABLE})
 OR (handed_over AND accepted IS NULL)
 """
 """Letters whose replies a server may ask for again, or that have to be taken back if they were not taken in."""
+_MEANT = "SELECT entry FROM decisions WHERE (:before IS NULL OR at < :before) AND (:who IS NULL OR who = :who)"
+_OLD = f"""
+{_MEANT} UNION SELECT decision FROM stages WHERE episode IN (SELECT first FROM episodes WHERE closed IS NULL)
+AND episode IN (SELECT episode FROM stages WHERE decision IN ({_MEANT}))
+"""
+"""Decisions from before a time, about a person, or both; and the others of their episodes, where those are open."""
 
 
 class Upkeep:
@@ -53,14 +68,14 @@ class Upkeep:
         self._db.execute("INSERT INTO snapshots VALUES (?, ?, ?, ?)", row)
 
     def set_aside(self, previous: int) -> None:
-        """Keep the arms of decisions that were rewarded after the entry `previous`."""
-        rewarded = "SELECT decision FROM rewards WHERE entry > ?"
-        self._db.execute(f"INSERT INTO kept SELECT * FROM shown WHERE decision IN ({rewarded})", (previous,))
+        """Keep the arms of decisions that were rewarded, and learned after the entry `previous`."""
+        rewarded = f"decision IN ({_REPEATED}) AND decision IN (SELECT decision FROM rewards)"
+        self._db.execute(f"INSERT INTO kept SELECT * FROM shown WHERE {rewarded}", {"previous": previous})
 
     def drop_repeated(self, previous: int, newest: int) -> None:
         """Drop what only replay of the entries after `previous` needed, up to `newest`."""
         run = self._db.execute
-        run("DELETE FROM shown WHERE decision IN (SELECT decision FROM rewards WHERE entry > ?)", (previous,))
+        run(f"DELETE FROM shown WHERE decision IN ({_REPEATED})", {"previous": previous})
         if run("UPDATE letters SET request = NULL WHERE entry > ?", (previous,)).rowcount:
             run(
                 f"UPDATE letters SET reply = NULL WHERE reply IS NOT NULL AND entry <= ? AND NOT ({_NEEDED})", (newest,)
@@ -85,24 +100,35 @@ class Upkeep:
         """Delete all about decisions from `before` a time, about a person, or both; and letters from before the time,
         if no person is named. A snapshot must cover them. How many decisions.
 
-        Letters are kept that a server may ask for again, or that may have to be taken back. Deleted bytes may remain in
-        the file and its log until `purge`.
+        Of open episodes that this is part of, all is deleted: nothing can be learned of the rest. Letters are kept that
+        a server may ask for again, or that may have to be taken back. Deleted bytes may remain in the file and its log
+        until `purge`.
         """
         told = {"before": before, "who": who}
-        meant = "(:before IS NULL OR at < :before) AND (:who IS NULL OR who = :who)"
-        old = f"SELECT entry FROM decisions WHERE {meant}"
 
         def delete(table: str, which: str) -> int:
             return self._db.execute(f"DELETE FROM {table} WHERE {which}", told).rowcount
 
-        # next to a snapshot, arms are shown of decisions alone that await their reward
-        self.count("forgotten", delete("shown", f"decision IN ({old})"))
-        delete("kept", f"decision IN ({old})")
-        others = delete("rewards", f"decision IN ({old})")
+        # next to a snapshot, arms are shown of decisions alone that await their reward, or the end of their episode
+        awaiting = delete("shown", f"decision IN ({_OLD}) AND decision NOT IN (SELECT decision FROM rewards)")
+        self.count("forgotten", awaiting)
+        for table in ("shown", "kept"):
+            delete(table, f"decision IN ({_OLD})")
+        others = delete("rewards", f"decision IN ({_OLD})")
         others += delete("letters", f":who IS NULL AND at < :before AND NOT ({_NEEDED})")
-        decisions = delete("decisions", meant)
+        decisions = delete("decisions", f"entry IN ({_OLD})")
+        delete("stages", "decision NOT IN (SELECT entry FROM decisions)")
+        others += delete("episodes", "closed IS NOT NULL AND first NOT IN (SELECT episode FROM stages)")
+        delete("episodes", "first NOT IN (SELECT episode FROM stages)")
         self.count("removed", decisions + others)
         return decisions
+
+    def has_learned(self, before: float | None, who: str | None) -> bool:
+        """Whether anything was learned from what `forget` would delete."""
+        over = "SELECT decision FROM stages WHERE episode IN (SELECT first FROM episodes WHERE closed IS NOT NULL)"
+        alone = "SELECT decision FROM rewards WHERE decision NOT IN (SELECT decision FROM stages)"
+        found = f"SELECT 1 FROM decisions WHERE entry IN ({_OLD}) AND (entry IN ({alone}) OR entry IN ({over})) LIMIT 1"
+        return self._db.execute(found, {"before": before, "who": who}).fetchone() is not None
 
     def purge(self) -> None:
         """Rewrite the file without what was deleted, and empty the log. Not in a transaction."""

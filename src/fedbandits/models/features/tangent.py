@@ -28,7 +28,7 @@ class TangentFeatures(Features):
     def of(self, who: IntArray, arms: FloatArray) -> FloatArray:
         """(w,), (w, K, d) -> (w, K, p)."""
         check_finite("arms", who, arms)  # a rectifier would make a number of anything
-        return gradients(self._network, self._theta, np.zeros(len(who), dtype=np.int64), arms) / self._divisor
+        return _divided(gradients(self._network, self._theta, np.zeros(len(who), dtype=np.int64), arms), self._divisor)
 
 
 class MovingTangent(Features):
@@ -48,9 +48,20 @@ class MovingTangent(Features):
     def of(self, who: IntArray, arms: FloatArray) -> FloatArray:
         """(w,), (w, K, d) -> (w, K, p)."""
         check_finite("arms", who, arms)  # a rectifier would make a number of anything
-        return gradients(self.network, self.theta, who, arms) / self._divisor
+        return self.at(who, arms)
+
+    def at(self, who: IntArray, arms: FloatArray) -> FloatArray:
+        """As `of`, for arms that are known to be finite."""
+        return _divided(gradients(self.network, self.theta, who, arms), self._divisor)
 
     def offsets(self, who: IntArray, arms: FloatArray) -> FloatArray | None:
         """(w, K) what the networks say."""
         check_finite("arms", who, arms)
         return outputs(self.network, self.theta, who, arms)
+
+
+def _divided(phi: FloatArray, divisor: float) -> FloatArray:
+    """`phi` over `divisor`, in place."""
+    if divisor != 1.0:
+        phi /= divisor
+    return phi

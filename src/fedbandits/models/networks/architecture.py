@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from functools import cache
+from functools import cached_property
 
 import numpy as np
 
 from fedbandits.contract.arrays import FloatArray, IntArray
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Architecture:
     """A fully connected network with rectifiers, from `inputs` d numbers to one.
 
@@ -36,7 +36,7 @@ class Architecture:
         if self.inputs < 1 or not self.hidden or min(self.hidden) < 1:
             raise ValueError(f"a network needs inputs and hidden layers (got inputs={self.inputs}, {self.hidden})")
 
-    @property
+    @cached_property
     def sizes(self) -> IntArray:
         """(L,) d, m_1, ..., m_{L-1}."""
         return np.array([self.inputs, *self.hidden], dtype=np.int64)
@@ -48,10 +48,10 @@ class Architecture:
         sizes = (self.inputs, *self.hidden)
         return tuple((height, size + self.biased) for height, size in zip(heights, sizes, strict=True))
 
-    @property
+    @cached_property
     def parameters(self) -> int:
         """p, the length of a flat vector of parameters."""
-        return _parameters(self)
+        return sum(math.prod(shape) for shape in self.shapes)
 
     @property
     def features(self) -> int:
@@ -65,8 +65,3 @@ class Architecture:
             found.append(theta[start : start + height * size].reshape(height, size))
             start += height * size
         return found
-
-
-@cache
-def _parameters(network: Architecture) -> int:
-    return sum(math.prod(shape) for shape in network.shapes)

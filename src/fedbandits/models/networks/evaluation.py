@@ -36,16 +36,16 @@ def hidden(network: Architecture, theta: FloatArray, rows: IntArray, arms: Float
 def gradients(network: Architecture, theta: FloatArray, rows: IntArray, arms: FloatArray) -> FloatArray:
     """(w, K, p) the gradient of f(x; theta) in theta for each arm; as `outputs`."""
     lanes = _lanes(network, theta, rows, arms)
-    out = np.empty((*arms.shape[:2], network.parameters))
+    out = np.empty((len(arms), network.parameters, arms.shape[1]))
     _gradients(network.sizes, int(network.biased), network.scale, theta, rows, lanes, out)
-    return out
+    return out.transpose(0, 2, 1)
 
 
 def _lanes(network: Architecture, theta: FloatArray, rows: IntArray, arms: FloatArray) -> FloatArray:
     check_parameters(network, theta)
     if arms.shape[2] != network.inputs or len(rows) != len(arms):
         raise ValueError(f"arms {arms.shape} do not fit {len(rows)} networks of {network.inputs} inputs")
-    if len(rows) and not 0 <= rows.min() <= rows.max() < len(theta):
+    if not _are_there(rows, len(theta)):
         raise IndexError("rows name parameters that are not there")
     lanes = kernels.as_lanes(arms)
     return lanes if lanes.flags.writeable else lanes.copy()  # one type of array, compiled once
@@ -55,6 +55,14 @@ def check_parameters(network: Architecture, theta: FloatArray) -> None:
     """Raise unless `theta` is (n, p), row by row in memory."""
     if theta.ndim != 2 or theta.shape[1] != network.parameters or not theta.flags.c_contiguous:
         raise ValueError(f"parameters need the shape (n, {network.parameters}) and rows in memory, got {theta.shape}")
+
+
+@jit
+def _are_there(rows: IntArray, n: int) -> bool:
+    found = True
+    for row in rows:
+        found &= 0 <= row < n
+    return found
 
 
 @jit
@@ -130,6 +138,15 @@ def read(last: FloatArray, bias: int, weights: FloatArray, scale: float, out: Fl
 
 
 @jit
+def slope_of(
+    sizes: IntArray, starts: IntArray, level: int, count: int, space: FloatArray, back: FloatArray
+) -> FloatArray:
+    """(height, count) what `backward` has found of a level."""
+    held = space if level == len(sizes) - 1 else back
+    return level_of(held, starts[level], sizes[level], count)
+
+
+@jit
 def backward(
     sizes: IntArray,
     bias: int,
@@ -142,20 +159,21 @@ def backward(
     back: FloatArray,
     head: FloatArray,
 ) -> None:
-    """Fill `back` with what the sum over columns of weight times f changes by per unit before each rectifier: levels
-    L-1 down to 1, laid out as in `space`; `weights` (count,) include the scale, and w begins `at`.
+    """Find what the sum over columns of weight times f changes by per unit before each rectifier, level by level (see
+    `slope_of`): that of the last level takes its place in `space`, those of levels below go to `back`, laid out alike.
+    `weights` (count,) include the scale, and w begins `at`.
 
     To `head` (q,) what that sum changes by per unit of w is added.
     """
     top = len(sizes) - 1
-    delta = level_of(back, starts[top], sizes[top], count)
     level = level_of(space, starts[top], sizes[top], count)
     given = weights[:count]
     for j in range(sizes[top]):
-        row, out, weight, total = level[j], delta[j], theta[at + j], 0.0
+        row, weight, total = level[j], theta[at + j], 0.0
         for s in range(count):
-            total += given[s] * row[s]
-            out[s] = weight * given[s] if row[s] > 0.0 else 0.0
+            share = given[s] if row[s] > 0.0 else 0.0
+            total += share * row[s]
+            row[s] = weight * share
         head[j] += total
     if bias:
         head[sizes[top]] += given.sum()
@@ -165,7 +183,7 @@ def backward(
         matrix = theta[at : at + height * below].reshape(height, below)
         # the row that belongs to the constant comes last and is not used; the next level's place begins behind it
         product = level_of(back, starts[lower], below, count)
-        np.dot(matrix.T, level_of(back, starts[lower + 1], height, count), product)
+        np.dot(matrix.T, slope_of(sizes, starts, lower + 1, count, space, back), product)
         level = level_of(space, starts[lower], sizes[lower], count)
         for j in range(sizes[lower]):
             row, out = level[j], product[j]
@@ -221,17 +239,17 @@ def _gradients(
             head = forward(sizes, bias, own, starts, count, first, space)
             last = level_of(space, starts[-2], sizes[-1] + bias, count)
             rectify(last)
+            for j in range(last.shape[0]):
+                for s in range(count):
+                    out[a, head + j, begin + s] = scale * last[j, s]
             backward(sizes, bias, own, starts, count, space, weights, head, back, unused)
             at = 0
             for level in range(1, len(sizes)):
                 height, size = sizes[level], sizes[level - 1] + bias
-                delta = level_of(back, starts[level], height, count)
+                delta = slope_of(sizes, starts, level, count, space, back)
                 below = level_of(space, starts[level - 1], size, count)
-                for s in range(count):
-                    for j in range(height):
-                        for i in range(size):
-                            out[a, begin + s, at + j * size + i] = delta[j, s] * below[i, s]
+                for j in range(height):
+                    for i in range(size):
+                        for s in range(count):
+                            out[a, at + j * size + i, begin + s] = delta[j, s] * below[i, s]
                 at += height * size
-            for s in range(count):
-                for j in range(last.shape[0]):
-                    out[a, begin + s, at + j] = scale * last[j, s]

@@ -22,6 +22,7 @@ from fedbandits.models.networks.evaluation import (
     places,
     read,
     rectify,
+    slope_of,
 )
 from fedbandits.models.observations import Observations
 
@@ -103,6 +104,7 @@ def descend(
     loss: float,
     decay: float,
     anchor: FloatArray,
+    farthest: float = np.inf,
 ) -> None:
     """Move `theta` (w, p), in place, by gradient descent on the first `end` (w,) observations of each of `who`.
 
@@ -110,9 +112,10 @@ def descend(
 
         theta <- theta - (rate / m) [loss sum (f - y) grad f + decay (theta - anchor)],     anchor (p,).
 
-    The same as `descended` by `Descent`, without coming back in between.
+    The same as `descended` by `Descent`, without coming back in between. Parameters that end up longer than `farthest`
+    are cut down to that length, and those whose length is no number stay as they were.
     """
-    _rows(network, theta, who)
+    check_parameters(network, theta)
     if len(theta) != len(who) or anchor.shape != theta.shape[1:]:
         raise ValueError(f"{theta.shape} parameters for {len(who)} agents, anchored at {anchor.shape}")
     _descend(
@@ -129,6 +132,7 @@ def descend(
         loss,
         decay,
         anchor,
+        farthest,
     )
 
 
@@ -162,6 +166,26 @@ def _block(packed: FloatArray, begin: int, height: int, count: int) -> FloatArra
 
 
 @jit
+def _passed(
+    sizes: IntArray,
+    bias: int,
+    point: FloatArray,
+    starts: IntArray,
+    packed: FloatArray,
+    begin: int,
+    end: int,
+    space: FloatArray,
+) -> tuple[FloatArray, FloatArray, int]:
+    """Send the block of observations from `begin` on through one network: its level 0, its last level before the
+    rectifier, and where w begins in `point`.
+    """
+    count = min(BLOCK, end - begin)
+    first = _block(packed, begin, sizes[0] + bias, count)
+    head = forward(sizes, bias, point, starts, count, first, space)
+    return first, level_of(space, starts[-2], sizes[-1] + bias, count), head
+
+
+@jit
 def _space(sizes: IntArray, starts: IntArray, bias: int) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
     """Room for the levels of a block and for what comes back through them, for its gaps, and for one matrix."""
     largest = 0
@@ -184,12 +208,10 @@ def _add_slope(
 ) -> None:
     """Add the sum of (f - target) grad f over one agent's `packed` observations to `out` (p,)."""
     space, back, gaps, part = spaces
-    end, below = len(targets), sizes[0] + bias
-    for begin in range(0, end, BLOCK):
-        count = min(BLOCK, end - begin)
-        first = _block(packed, begin, below, count)
-        head = forward(sizes, bias, point, starts, count, first, space)
-        read(level_of(space, starts[-2], sizes[-1] + bias, count), bias, point[head:], scale, gaps)
+    for begin in range(0, len(targets), BLOCK):
+        first, last, head = _passed(sizes, bias, point, starts, packed, begin, len(targets), space)
+        count = last.shape[1]
+        read(last, bias, point[head:], scale, gaps)
         wanted = targets[begin : begin + count]
         for s in range(count):
             gaps[s] = scale * (gaps[s] - wanted[s])
@@ -199,7 +221,8 @@ def _add_slope(
             height, size = sizes[level], sizes[level - 1] + bias
             product = part[: height * size]
             inner = first if level == 1 else level_of(space, starts[level - 1], size, count)
-            np.dot(level_of(back, starts[level], height, count), inner.T, product.reshape(height, size))
+            slope = slope_of(sizes, starts, level, count, space, back)
+            np.dot(slope, inner.T, product.reshape(height, size))
             sums = out[at : at + height * size]
             for k in range(height * size):
                 sums[k] += product[k]
@@ -245,18 +268,28 @@ def _descend(
     loss: float,
     decay: float,
     anchor: FloatArray,
+    farthest: float,
 ) -> None:
     starts = places(sizes, bias)
     spaces = _space(sizes, starts, bias)
-    slope = np.empty(theta.shape[1])
+    slope, before = np.empty(theta.shape[1]), np.empty(theta.shape[1])
     for a in range(len(who)):
         packed, targets = _packed(arms[who[a]], end[a], bias), rewards[who[a], : end[a]]
         point, share = theta[a], rate / max(end[a], 1)
+        before[:] = point
         for _ in range(steps):
             slope[:] = 0.0
             _add_slope(sizes, bias, scale, point, starts, packed, targets, spaces, slope)
             for k in range(len(point)):
                 point[k] -= share * (loss * slope[k] + decay * (point[k] - anchor[k]))
+        square = 0.0
+        for k in range(len(point)):
+            square += point[k] * point[k]
+        length = np.sqrt(square)
+        if not length < np.inf:
+            point[:] = before
+        elif length > farthest:
+            point *= farthest / length
 
 
 @jit
@@ -282,10 +315,8 @@ def _feature_sums(
         packed = _packed(arms[who[a]], end[a], bias)
         targets = (rewards[who[a], : end[a]] - shift[a]) / spread[a]
         for begin in range(0, end[a], BLOCK):
-            count = min(BLOCK, end[a] - begin)
-            first = _block(packed, begin, sizes[0] + bias, count)
-            forward(sizes, bias, theta[own[a]], starts, count, first, space)
-            last = level_of(space, starts[-2], q, count)
+            _, last, _ = _passed(sizes, bias, theta[own[a]], starts, packed, begin, end[a], space)
+            count = last.shape[1]
             rectify(last)
             np.dot(last, last.T, part)
             wanted = targets[begin : begin + count]

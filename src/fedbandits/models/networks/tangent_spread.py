@@ -19,9 +19,10 @@ import numpy as np
 from fedbandits.contract.arrays import Array, FloatArray, IntArray, State, check_finite
 from fedbandits.contract.state import Stateful
 from fedbandits.linalg.jit import jit
+from fedbandits.linalg.triangular import forward
 from fedbandits.models.networks.architecture import Architecture
 from fedbandits.models.networks.evaluation import hidden
-from fedbandits.models.processes import forward, longer, packed
+from fedbandits.models.processes import longer, packed
 
 _FIRST = 32
 """Observations that there is room for at the beginning."""

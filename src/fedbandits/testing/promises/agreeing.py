@@ -33,8 +33,8 @@ def two_worlds_in_trouble(subject: Subject) -> None:
     """On a graph: links that fail, messages that are late or corrupted, and agents that are not there."""
     if subject.network is None or subject.topology != "graph":
         return
-    raw = any(item.raw for utterance in subject.algorithm.about.says for item in utterance.fields)
-    corruption = 0.1 if raw else 0.0
+    raw = [item for utterance in subject.algorithm.about.says for item in utterance.fields if item.raw]
+    corruption = 0.1 if raw and not any(item.ragged for item in raw) else 0.0  # lists cannot be corrupted
     network = replace(subject.network, loss=0.2, delay=1.0, delay_max=3, tampering=corruption, contamination=corruption)
     trials: tuple[Attendance, ...] = ("as it is", "come and go")
     for attendance in trials:

@@ -33,6 +33,17 @@ def repeatable(subject: Subject) -> None:
     )
 
 
+def compiled(subject: Subject) -> None:
+    """Compiled functions, where there are any, make the run that `choose`, `learn` and `calling` make."""
+    if subject.simulation().agents.compiled() is None:
+        return
+    by_hand = subject.simulation()
+    by_hand.compiled = False
+    by_hand.run()
+    found = difference(by_hand.state(), subject.finished.state())
+    require(not found, f"played by compiled functions a run differs from one step by step: {found}")
+
+
 def _in_pieces(subject: Subject) -> Simulation:
     run = subject.simulation()
     while int(run.at) < subject.horizon:

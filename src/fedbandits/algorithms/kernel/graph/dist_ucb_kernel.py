@@ -36,8 +36,11 @@ class DistUCBKernel(GraphKernelParameters):
 
     `likeness` is "same" by default: the algorithm is for agents with one function.
 
-    Guarantee (theorem 8.3, one function, one decision set for all turns): regret O(gamma sqrt(alpha(G_d) T / M)) for
-    each agent on average, with the number of centres found in place of alpha; none where decision sets change.
+    Guarantee (theorem 8.3: one function, one decision set for all agents and turns, theory width): with probability
+    1 - delta, regret O(gamma sqrt(alpha(G_d) T / M)) up to logarithms for each agent on average, gamma being the
+    information gain of MT observations and alpha(G_d) the most agents of whom none reaches another: centres are such a
+    set, so there are no more. The thesis takes the heaviest; that nobody is without a centre is all that is needed.
+    None where decision sets change, or agents differ and `likeness` is "same".
     """
 
     likeness: Literal["estimated", "told", "same"] = "same"

@@ -36,9 +36,13 @@ class FedUCBKernel(GraphKernelParameters):
 
     With no data all arms look alike, and the first is taken; the thesis draws one.
 
-    Guarantee (theorem 8.2, K_z known, F of norm at most B): regret O(sqrt(chi(G_d) T / M) (R gamma + sqrt(gamma) (B + R
-    sqrt(log(M/delta))))) for each agent on average, gamma being the largest log det(I + K/lambda) of a clique. None
-    where K_z is estimated, nor beyond `capacity`, where features have an error.
+    Guarantee (theorem 8.2: K_z told, F of norm at most B, theory width): with probability 1 - delta, regret
+    O(sqrt(chi(G_d) T / M) (R gamma + sqrt(gamma) (B + R sqrt(log(M/delta))))) for each agent on average, gamma being
+    the largest log det(I + K/lambda) of a clique; chi(G_d) is the least number of cliques that cover G_d, for which the
+    number that was found stands here (`graphs.cliques`). For products gamma is at most of the order of the rank of K_z
+    times that of one function (corollary 8.1): where nobody is like anybody company is worth nothing. None where K_z is
+    estimated (lemma 8.2 says only that estimates converge), nor for a constant width, nor beyond `capacity`, where
+    features have an error.
     """
 
     about: ClassVar[About] = depending(
@@ -80,7 +84,8 @@ class FedUCBEager(FedUCBKernel):
     each has a process of its own: on an Erdos-Renyi graph of 200 agents with p = 0.7 an agent knows 42,000 observations
     after 300 rounds, and exact processes end early.
 
-    Guarantee: none; the thesis conjectures O(sqrt((d + alpha(G_d)) T / M)) for linear kernels.
+    Guarantee: none of regret; the thesis conjectures O(sqrt((d + alpha(G_d)) T / M)) up to logarithms for linear
+    kernels. Bands are those of `GraphKernelParameters`, since lemma 8.1 does not ask to whom an agent listens.
     """
 
     about: ClassVar[About] = depending(

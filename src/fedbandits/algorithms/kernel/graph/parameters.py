@@ -50,7 +50,9 @@ class GraphKernelParameters(KernelParameters):
       each agent. They are renewed after 1, 2, 4, ... rounds, or with `revise` = ``"always"`` after each, as in the
       text, and all that is known is then gone over again. Until the first, nobody is like anybody.
     - `width` is a number, the thesis' eta, or ``"theory"``: R sqrt(2 log(M/delta) + log det(I + K/lambda)) +
-      sqrt(lambda) B, which is lemma 8.1 for any lambda, and with sigma where it prints sigma^2.
+      sqrt(lambda) B. That is lemma 8.1 at lambda = 1, with sigma where it prints sigma^2, and holds for every lambda;
+      as printed, with det(lambda I + K) and nothing over sqrt(lambda), the lemma is for lambda >= 1. Where K_z is told,
+      |f_v(x) - mu(v, x)| <= width sigma / sqrt(lambda) for all x, agents and turns at once with probability 1 - delta.
     - Observations are kept exactly, `capacity` of them for each group of agents that know the same; then agents go on
       with at most `features` features, whose error `models.agent_kernels` states. ``features=0``: there is no going on.
       Where K_x is linear and d times the agents within reach are no more than `features`, these are exact, and are

@@ -1,0 +1,1 @@
+"""The non-linear family: mean rewards are any differentiable model of arms and parameters."""

@@ -1,0 +1,1 @@
+"""Decisions in sequence: agents in episodes, who plan by least-squares value iteration."""

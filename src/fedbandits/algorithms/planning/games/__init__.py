@@ -1,0 +1,1 @@
+"""Markov games: teams that plan together, and agents that do not."""

@@ -1,0 +1,161 @@
+"""What is kept of results when the results are gone: verdicts with their figures, and means. A few kilobytes of JSON.
+
+    {"name", "title", "source", "code", "seeds", "sweep",
+     "claims": [{"text", "verdict", "measured"}, ...],
+     "cases": [{"algorithm", "point", "clients", ..., "figures": {metric: [mean, standard error]}}, ...]}
+
+`code` is a digest of the code that the runs come from. Numbers have `_DIGITS` significant digits. Standard errors are
+null where there is one seed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from fedbandits.contract.arrays import FloatArray
+from fedbandits.contract.description import plain
+from fedbandits.contract.errors import ConfigError
+from fedbandits.findings.claims import Verdict
+from fedbandits.findings.metrics import DIVISORS, METRICS, parts_of
+from fedbandits.findings.records import read_records
+from fedbandits.findings.results import Results
+
+_DIGITS = 6
+_TIME = "seconds"
+"""The metric that is the machine's and not the experiment's."""
+
+
+@dataclass(frozen=True, slots=True)
+class Recorded:
+    """One experiment on record."""
+
+    name: str
+    title: str
+    source: str
+    code: str
+    seeds: int
+    sweep: Sequence[str]
+    claims: Sequence[Verdict]
+    cases: Sequence[Mapping[str, Any]]
+
+    @property
+    def key(self) -> list[str]:
+        """The columns that say what was run."""
+        return ["algorithm", *self.sweep]
+
+    @property
+    def algorithms(self) -> list[str]:
+        """The labels, in the order given."""
+        return list(dict.fromkeys(case["algorithm"] for case in self.cases))
+
+    def figures(self, metric: str) -> pd.DataFrame:
+        """A row for each algorithm and point of the sweep: `key`, and `mean` and `error` of `metric` there."""
+        base, suffix = parts_of(metric)
+        rows = []
+        for case in self.cases:
+            if base not in case["figures"]:
+                raise ConfigError(f"{self.name} has no {base} on record of {case['algorithm']}")
+            mean, error = case["figures"][base]
+            by = case[DIVISORS[suffix]] if suffix else 1
+            if by is None:
+                raise ConfigError(f"{self.name} has no {metric} on record: {DIVISORS[suffix]} differs between seeds")
+            where = {name: case["point"].get(name, np.nan) for name in self.sweep}
+            rows.append(
+                {
+                    "algorithm": case["algorithm"],
+                    **where,
+                    "mean": mean / by,
+                    "error": math.nan if error is None else error / by,
+                }
+            )
+        return pd.DataFrame(rows)
+
+    @classmethod
+    def of(cls, name: str, directory: str | os.PathLike[str]) -> Recorded:
+        """What there is to keep of the results in `directory`, all of whose runs must be there."""
+        results = Results.load(directory)
+        if results.missing:
+            raise ConfigError(f"{results.missing} runs of {name} are missing; `fedbandits run {name}`")
+        codes = sorted({record.code for record in read_records(directory)})
+        return cls(
+            name=name,
+            title=results.title,
+            source=results.source,
+            code=hashlib.sha256("\n".join(codes).encode()).hexdigest()[:16],
+            seeds=len(results.settings["seeds"]),
+            sweep=list(results.sweep),
+            claims=[Verdict(claim.text, claim.verdict, claim.measured) for claim in results.claims],
+            cases=_cases(results),
+        )
+
+    @classmethod
+    def read(cls, path: str | os.PathLike[str]) -> Recorded:
+        """The record in a file."""
+        try:
+            held = json.loads(Path(path).read_text(encoding="utf-8"))
+            claims = [Verdict(**claim) for claim in held.pop("claims")]
+            return cls(**held, claims=claims)
+        except (OSError, ValueError, TypeError, KeyError) as error:
+            raise ConfigError(f"{path} is no record of an experiment: {error}") from None
+
+    def text(self) -> str:
+        """The record as a file has it: a line for every claim and case, so that differences can be read."""
+        head = {name: getattr(self, name) for name in ("name", "title", "source", "code", "seeds", "sweep")}
+        claims = [{"text": claim.text, "verdict": claim.verdict, "measured": claim.measured} for claim in self.claims]
+        lines = [f" {json.dumps(name)}: {json.dumps(value, ensure_ascii=False)}" for name, value in head.items()]
+        for name, rows in (("claims", claims), ("cases", self.cases)):
+            inner = ",\n".join(f"  {json.dumps(row, ensure_ascii=False, allow_nan=False)}" for row in rows)
+            lines.append(f" {json.dumps(name)}: [\n{inner}\n ]" if rows else f" {json.dumps(name)}: []")
+        return "{\n" + ",\n".join(lines) + "\n}\n"
+
+
+def _cases(results: Results) -> list[dict[str, Any]]:
+    final = results.final()
+    measured = [name for name in METRICS if name in final and name not in (*DIVISORS.values(), _TIME)]
+    cases = []
+    where: Any
+    for where, rows in final.groupby(results.key, sort=False, dropna=False):
+        label, *at = where
+        # what a column does not concern is no number there
+        point = {name: value for name, value in zip(results.sweep, at, strict=True) if value == value}
+        figures = {
+            name: _figure(rows[name].to_numpy(dtype=np.float64)) for name in measured if rows[name].notna().all()
+        }
+        cases.append(
+            {
+                "algorithm": label,
+                "point": plain(point),
+                **{column: _only(rows[column]) for column in DIVISORS.values() if column in rows},
+                "figures": {name: values for name, values in figures.items() if all(map(_finite, values))},
+            }
+        )
+    return cases
+
+
+def _figure(values: FloatArray) -> list[float | None]:
+    """Mean and standard error."""
+    error = values.std(ddof=1) / math.sqrt(len(values)) if len(values) > 1 else None
+    return [_short(values.mean()), None if error is None else _short(error)]
+
+
+def _only(column: pd.Series) -> float | None:
+    """The value that all rows share."""
+    return _short(float(column.iloc[0])) if column.notna().all() and column.nunique() == 1 else None
+
+
+def _short(value: float) -> float:
+    return float(f"{value:.{_DIGITS}g}")
+
+
+def _finite(value: float | None) -> bool:
+    return value is None or math.isfinite(value)

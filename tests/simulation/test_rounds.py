@@ -1,0 +1,155 @@
+"""Turns played by compiled functions are the turns that Python would have played."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import fedbandits as fb
+from fedbandits.algorithms.linear.dislinucb import DisLinUCB
+from fedbandits.algorithms.linear.servers import PoolServer
+from fedbandits.contract.compiled import untouched
+from fedbandits.contract.messages import Message
+from fedbandits.contract.server import patience_of
+from fedbandits.environments.linear import LinearWorld
+from fedbandits.models.optimistic import OptimisticAgents
+from fedbandits.models.ridge import REFRESH_EVERY
+
+CLUSTERS = "clustered-linear:clients=8,clusters=2,dim=5,arms=6"
+PLAYED = {
+    "independent-linucb": "linear",
+    "independent-linucb:width=0.3": "linear",
+    "dislinucb:threshold=0.5": "linear",
+    "dislinucb:threshold=0.5,width=loose": "linear",
+    "dislinucb:every=7": "linear",
+    "central-linucb": "linear",
+    "async-linucb:gamma_up=1.3,gamma_down=1.3": "linear",
+    "fedlinucb-async:growth=0.5": "linear",
+    "hetofedbandit:explore=12": CLUSTERS,
+    "hetofedbandit-e": CLUSTERS,
+    "hetofedbandit-async:explore=9": CLUSTERS,
+    "oracle-clusters": CLUSTERS,
+    "fclub-dc:width=0.5": CLUSTERS,
+    "dyclu": CLUSTERS,
+}
+
+
+def runs(algorithm, environment, horizon, *, pieces=()):
+    """The same run twice: played by compiled functions, perhaps in pieces, and step by step."""
+    played, stepped = (fb.Simulation(algorithm, environment, horizon, seed=3) for _ in range(2))
+    for steps in pieces:
+        played.run(steps)
+    played.run()
+    stepped.compiled = False
+    stepped.run()
+    return played, stepped
+
+
+def same(played, stepped):
+    one, other = played.state(), stepped.state()
+    assert one.keys() == other.keys()
+    assert not [name for name in one if not np.array_equal(one[name], other[name])]
+
+
+@pytest.mark.parametrize("schedule", ["all", "random", "round-robin"])
+@pytest.mark.parametrize("algorithm", PLAYED)
+def test_both_ways_make_one_run(algorithm, schedule):
+    environment = PLAYED[algorithm]
+    small = ":clients=8,dim=5,arms=6" if environment == "linear" else ""
+    horizon = 60 if schedule == "all" else 300
+    played, stepped = runs(algorithm, f"{environment}{small},schedule={schedule}", horizon, pieces=(1, 2, 13, 1))
+    assert played.agents.compiled() is not None
+    same(played, stepped)
+
+
+@pytest.mark.parametrize(
+    "environment",
+    [
+        "linear:clients=3,dim=3,arms=2",  # fewer arms than a register has lanes
+        "linear:clients=3,dim=4,arms=5,pool=9",
+        "linear-fixed:clients=3,dim=4,arms=5",  # one set of arms for everybody
+        "linear-bounded:clients=3,dim=4,arms=5",
+        "logistic:clients=3,dim=4,arms=5",  # rewards are 0 or 1
+        "bernoulli:clients=3,arms=4",
+        "linear:clients=3,dim=4,arms=5,stragglers=0.5",  # not everybody is there: step by step
+    ],
+)
+def test_in_every_world(environment):
+    same(*runs("dislinucb:threshold=0.2", environment, 80))
+
+
+def test_models_are_refreshed_in_time():
+    played, stepped = runs("independent-linucb", "linear:clients=2,dim=2,arms=3", REFRESH_EVERY + 40)
+    assert (played.agents.models.updates < 60).all()
+    same(played, stepped)
+
+
+def test_a_run_is_resumed_between_blocks():
+    straight, _ = runs("async-linucb:gamma_up=1.2", "linear:clients=4,dim=3,arms=4,schedule=random", 90)
+    first = fb.Simulation("async-linucb:gamma_up=1.2", "linear:clients=4,dim=3,arms=4,schedule=random", 90, seed=3)
+    first.run(41)
+    second = fb.Simulation("async-linucb:gamma_up=1.2", "linear:clients=4,dim=3,arms=4,schedule=random", 90, seed=3)
+    second.load(first.state())
+    second.run()
+    same(straight, second)
+
+
+def test_gauges_are_read_after_every_step():
+    small = "linear:clients=4,dim=3,arms=4"
+    watched = fb.simulate("dislinucb:threshold=0.2", small, 50, coverage=True)
+    assert np.isfinite(watched.gauges["coverage"]).all()
+    assert np.array_equal(watched.regret, fb.simulate("dislinucb:threshold=0.2", small, 50).regret)
+
+
+class Shy(OptimisticAgents):
+    """Agents that have another idea of learning, and tell nobody."""
+
+    def learn(self, who, arms, picks, rewards):
+        super().learn(who, arms, picks, np.zeros_like(rewards))
+
+
+class Silent(OptimisticAgents):
+    """Agents that have nothing of their own."""
+
+
+def test_who_changes_a_method_is_not_spoken_for():
+    agents = fb.Simulation("dislinucb", "linear:clients=4,dim=3,arms=4", 10).agents
+    shy, silent = (kind(agents.models, agents._rule) for kind in (Shy, Silent))
+    assert shy.compiled() is None
+    assert silent.compiled() is not None
+    silent.choose = lambda who, arms: np.zeros(len(who), dtype=np.int64)
+    assert silent.compiled() is None
+    assert not untouched(shy, OptimisticAgents, "learn")
+
+
+class Restless(PoolServer):
+    """A server that asks without having been called."""
+
+    def converse(self, callers):
+        yield Message("collect", np.arange(4))
+
+
+def test_a_server_that_has_changed_its_ways_is_given_the_floor():
+    problem = fb.environments.Linear(clients=4, dim=3, arms=4).world(10, np.random.SeedSequence(0)).problem
+    assert patience_of(DisLinUCB().server(problem, 4, None)) > 10
+    restless = Restless(DisLinUCB(), 4, 3, collects="everybody", tells="everybody")
+    assert patience_of(restless) == 0
+
+
+@pytest.mark.parametrize("horizon", [1, 2, 3, 6, 7, 8, 40])
+def test_phases_end_when_they_end(horizon):
+    same(*runs("fclub-dc:width=0.5,gamma_up=1000", CLUSTERS, horizon))
+
+
+def test_what_is_not_finite_stops_the_run(monkeypatch):
+    simulation = fb.Simulation("dislinucb", "linear:clients=4,dim=3,arms=4", 10)
+    drawn = LinearWorld._draw
+
+    def spoiled(self, first, rng):
+        block = drawn(self, first, rng)
+        block.lanes[5, 2, 0, 1] = np.nan
+        return block
+
+    monkeypatch.setattr(LinearWorld, "_draw", spoiled)
+    with pytest.raises(ValueError, match=r"step 5: what agent 2 sees"):
+        simulation.run()
