@@ -78,8 +78,9 @@ experiments: $(VENV)/experimenting ## every experiment with its claims
 	@for name in $$($(BIN)/fedbandits list experiments --json | $(BIN)/python -c 'import json, sys; print(*(e["name"] for e in json.load(sys.stdin)))'); do \
 		$(BIN)/fedbandits run $$name --jobs $(JOBS) || exit 1; done
 
-measured: $(VENV)/installed ## fill in what pages quote of results
+measured: $(VENV)/installed ## put finished experiments on record, and fill in what pages quote of them
 	$(BIN)/python docs/_extensions/measured.py docs/*.md
+	$(BIN)/python docs/_extensions/gallery.py docs/gallery.md
 
 wheel-check: $(VENV)/developing ## build the wheel and use it from a clean environment and an empty directory
 	rm -rf build/wheel && mkdir -p build/wheel/empty

@@ -26,13 +26,12 @@ from benchmarks.loop_fn_ucb import LoopFNUCB
 from fedbandits.contract.ledger import DIRECTIONS, UNITS
 from fedbandits.contract.streams import seeds_of
 from fedbandits.contract.wire import Wire
-from fedbandits.linalg import kernels
 from fedbandits.models.features.tangent import TangentFeatures
 from fedbandits.models.networks import Architecture, descend, gaussian
 from fedbandits.models.networks.evaluation import BLOCK
 from fedbandits.models.networks.tangent_spread import TangentSpread
 from fedbandits.models.observations import Observations
-from fedbandits.models.ridge import RidgeModels
+from fedbandits.models.spreads import Spreads
 
 WIDTH, STEPS = 20, 30
 RUNS = (
@@ -124,17 +123,15 @@ def spread(d: int, width: int, count: int, repeats: int) -> dict[str, Any]:
     """Milliseconds for one decision of 7 arms and what it teaches, in the spaces of features and of observations."""
     network, rng = Architecture(d, (width,), biased=True), np.random.default_rng(0)
     theta, who = gaussian(network, rng, (1.0, 1.0)), np.zeros(1, dtype=np.int64)
-    features, written = TangentFeatures(network, theta), RidgeModels(1, network.parameters, 1.0)
+    features, written = TangentFeatures(network, theta), Spreads(1, network.parameters, 1.0)
     factorised = TangentSpread(1, network, theta, ridge=1.0, divisor=1.0)
     for x in rng.standard_normal((count, 1, d)):
         factorised.learn(who, x)
     arms, snapshot = rng.standard_normal((1, 7, d)), factorised.state()
 
     def by_features() -> None:
-        kernels.scores_optimistic(
-            written.inverse, written.theta, np.ones(1), who, kernels.as_lanes(features.of(who, arms))
-        )
-        written.learn_chosen(who, features.of(who, arms[:, :1])[:, 0], np.zeros(1))
+        written.lengths(who, features.of(who, arms))
+        written.learn(who, features.of(who, arms[:, :1])[:, 0])
 
     def by_observations() -> None:
         factorised.lengths(who, arms)

@@ -27,7 +27,7 @@ from fedbandits.environments import ENVIRONMENTS
 
 @dataclass(frozen=True)
 class Case:
-    """One simulation; `reference` is a rate in decisions per second measured for a publication's code, if any."""
+    """One simulation."""
 
     title: str
     algorithm: str
@@ -35,7 +35,6 @@ class Case:
     horizon: int
     environment_parameters: dict[str, Any] = field(default_factory=dict)
     parameters: dict[str, Any] = field(default_factory=dict)
-    reference: float | None = None
 
 
 def large(quick: bool) -> Iterator[Case]:
@@ -60,17 +59,12 @@ def growing(quick: bool) -> Iterator[Case]:
 
 
 def clustered(quick: bool) -> Iterator[Case]:
-    """The publication's run, every algorithm; then the sizes at which its released code was measured."""
+    """The publication's run, every algorithm; beside released codes, see `benchmarks.peers`."""
     horizon = 300 if quick else 3_000
     names = ("independent-linucb", "dislinucb", "hetofedbandit", "hetofedbandit-pq", "hetofedbandit-dr")
     names += ("hetofedbandit-e", "hetofedbandit-async", "oracle-clusters", "fclub-dc", "club", "dyclu")
     for name in names:
         yield Case("N=50 M=5", name, "clustered-linear", horizon, {"clients": 50, "clusters": 5})
-    measured = {"dislinucb": (30, 5300), "hetofedbandit": (30, 940), "fclub-dc": (30, 1800)}
-    measured |= {"hetofedbandit-e": (10, 170), "dyclu": (10, 200)}
-    for name, (n, rate) in measured.items():
-        size = {"clients": n, "clusters": 4}
-        yield Case(f"N={n} M=4, as the released code", name, "clustered-linear", horizon, size, reference=rate)
     for n in (30, 100, 300, 1000):
         # re-clustering tests n^2 pairs at every trigger: beyond a few hundred agents there would be little else to see
         names = ("dislinucb", "hetofedbandit") if n > 300 else ("dislinucb", "hetofedbandit", "hetofedbandit-e")
@@ -80,16 +74,11 @@ def clustered(quick: bool) -> Iterator[Case]:
 
 
 def generalized(quick: bool) -> Iterator[Case]:
-    """The publication's run of FedGLB-UCB, 400,000 decisions; then the size at which its released code was measured."""
+    """The publication's run of FedGLB-UCB, 400,000 decisions."""
     fast = {"threshold": 5.0, "scale": 0.1}
     horizon = 200 if quick else 2_000
     yield Case("N=200, D=5", "fedglb-ucb", "logistic", horizon, {"clients": 200}, fast)
     yield Case("N=200, D=5", "fedglb-newton", "logistic", horizon, {"clients": 200}, fast)
-    measured = {"fedglb-ucb": 830, "fedglb-ucb-1": 2200, "fedglb-ucb-2": 850, "fedglb-ucb-3": 890}
-    measured |= {"one-ucb-glm": 230, "n-ucb-glm": 1000, "n-ons-glm": 1000, "fedglb-newton": 830}
-    for name, rate in measured.items():
-        size = {"clients": 50}
-        yield Case("N=50 T=500, as the released code", name, "logistic", 500, size, reference=rate)
 
 
 def measure(case: Case) -> dict[str, Any]:
@@ -110,7 +99,6 @@ def measure(case: Case) -> dict[str, Any]:
         "seconds": trace.seconds,
         "decisions_per_second": trace.decisions_per_second,
         "megabytes": max(after - before, 0) / 1024,
-        "reference": case.reference,
     }
 
 
@@ -119,13 +107,12 @@ def show(console: Console, title: str, entries: list[dict[str, Any]]) -> None:
     table = Table(title=title)
     for column in ("case", "algorithm", "n", "K", "d", "decisions"):
         table.add_column(column, no_wrap=column == "algorithm")
-    for column in ("decisions/s", "µs each", "MB more", "× released code"):
+    for column in ("decisions/s", "µs each", "MB more"):
         table.add_column(column, justify="right")
     for entry in entries:
         rate = entry["decisions_per_second"]
         shape = [str(entry.get(name, "")) for name in ("clients", "arms", "dim")]
-        ratio = f"{rate / entry['reference']:,.0f}" if entry["reference"] else ""
-        figures = [f"{entry['decisions']:,}", f"{rate:,.0f}", f"{1e6 / rate:.2f}", f"{entry['megabytes']:,.0f}", ratio]
+        figures = [f"{entry['decisions']:,}", f"{rate:,.0f}", f"{1e6 / rate:.2f}", f"{entry['megabytes']:,.0f}"]
         table.add_row(entry["title"], entry["algorithm"], *shape, *figures)
     console.print(table)
 

@@ -36,8 +36,10 @@ class Line(NamedTuple):
     points: Sequence[Point]
 
 
-def drawing(lines: Sequence[Line], *, title: str, xlabel: str) -> Figure:
-    """All `lines` with bars of one standard error; a level for a line that does not depend on x."""
+def drawing(lines: Sequence[Line], *, title: str, xlabel: str, values: bool = True) -> Figure:
+    """All `lines` with bars of one standard error; a level for a line that does not depend on x. With `values` the
+    places that occur are ticks of x, else powers of ten.
+    """
     figure = Figure(figsize=(7.2, 4.2), dpi=200, facecolor="white")
     axes = figure.add_axes((0.09, 0.13, 0.63, 0.78))
     ends = []
@@ -56,7 +58,10 @@ def drawing(lines: Sequence[Line], *, title: str, xlabel: str) -> Figure:
     axes.set_xscale("log")
     axes.set_yscale("log")
     ticks = sorted({point.x for point in points if not math.isnan(point.x)})
-    axes.set_xticks(ticks, [human(tick) for tick in ticks])
+    if values:
+        axes.set_xticks(ticks, [human(tick) for tick in ticks])
+    else:
+        axes.xaxis.set_major_formatter(lambda tick, _: human(tick))
     axes.minorticks_off()
     wide = max(point.mean for point in points) > _WIDE * min(point.mean for point in points)
     axes.yaxis.set_major_locator(LogLocator(subs=(1,) if wide else (1, 2, 5)))

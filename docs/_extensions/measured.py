@@ -1,19 +1,27 @@
-"""Pages quote results by marks, and this fills them in: `python docs/_extensions/measured.py PAGE...`.
+"""Pages quote experiments by marks, and this fills them in: `python docs/_extensions/measured.py PAGE...`.
 
-Between `<!-- measured KIND EXPERIMENT ... KEY=VALUE ... -->` and `<!-- /measured -->` stands what the results of these
-experiments say, as `fedbandits run EXPERIMENT` has left them in results/EXPERIMENT:
+Between `<!-- measured KIND EXPERIMENT ... KEY=VALUE ... -->` and `<!-- /measured -->` stands what is on record of these
+experiments, in docs/verdicts/EXPERIMENT.json (`fedbandits.findings.recorded`):
 
     verdicts EXPERIMENT...                       a table: seeds, and how many claims hold, fail and are undecided
     claims EXPERIMENT...                         every claim with its verdict and figures, or only=fails
     table EXPERIMENT metric= columns=            means with standard errors, a row for every algorithm, or rows=COLUMN;
                                                  with columns=algorithm a single row; of several experiments a row each
     value EXPERIMENT metric= of=                 one mean, within a line of text; per=LABEL divides it by another's
-    picture EXPERIMENT metric= x= file= alt=     a line for every algorithm against a sweep column, or lines=COLUMN
+    picture EXPERIMENT metric= x= file= alt=     a line for every algorithm against a sweep column, or lines=COLUMN;
+                                                 x may be a metric, too: what one has against what the other costs
+    unrecorded                                   which experiments pages quote that are not on record
 
 `rows`, `columns`, `x` and `lines` are algorithm, a sweep column, or `label` and `number`: what an algorithm's label is
 without the number at its end, and that number, as in "tree 0.1". `at.COLUMN=VALUE` keeps those rows, and algorithms
-that the column does not concern; `of="A;B"` these algorithms; `name.A="..."` says what A is called. `--results DIR`
-looks elsewhere; `--check` writes nothing, and fails if a page says other things than the results.
+that the column does not concern; `of="A;B"` these algorithms; `name.A="..."` says what A is called, or, of an
+experiment in a table of verdicts, what it is about.
+
+What `fedbandits run EXPERIMENT` has left in results/EXPERIMENT is put on record first, if it is complete: every run, as
+many seeds as the file asks for, and its claims (`--results DIR` and `--records DIR` look elsewhere). Of experiments
+that are not on record marks keep what they say: tables of verdicts and lists of claims line by line, the others as a
+whole. They are named under `unrecorded`; a mark that says nothing yet is an error. `--check` writes nothing, and fails
+if a page says other things than the records, or a record other things than the results.
 """
 
 from __future__ import annotations
@@ -22,7 +30,7 @@ import argparse
 import re
 import shlex
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -33,8 +41,9 @@ from lines import Line, Point, drawing
 from matplotlib.figure import Figure
 
 from fedbandits.contract.errors import ConfigError
-from fedbandits.findings.metrics import known_metric, measure, metric_of
-from fedbandits.findings.results import Results
+from fedbandits.experiments import load_experiment, shipped_experiments
+from fedbandits.findings.metrics import known_metric, metric_of
+from fedbandits.findings.recorded import Recorded
 from fedbandits.report.readable import human, with_error
 
 BEGIN, END = r"(?<!`)<!-- measured ", r"(?<!`)<!-- /measured -->"
@@ -49,28 +58,35 @@ class Asked:
 
     names: Sequence[str]
     options: dict[str, str]
-    results: Path
+    records: Path
     page: Path
     drawn: dict[Path, Figure] = field(default_factory=dict)
     """Pictures, by the files they are for."""
-    loaded: dict[str, Results] = field(default_factory=dict)
+    loaded: dict[str, Recorded] = field(default_factory=dict)
     """What was read already."""
+    before: str = ""
+    """What the mark says."""
 
-    def load(self, name: str) -> Results:
-        """The results of one experiment, all of its runs."""
-        if name in self.loaded:
-            return self.loaded[name]
-        if not (self.results / name).is_dir():
-            raise ConfigError(f"{self.page.name}: there are no results of {name}; run `fedbandits run {name}`")
-        results = Results.load(self.results / name)
-        if results.missing:
-            raise ConfigError(
-                f"{self.page.name}: {results.missing} runs of {name} are missing; `fedbandits run {name}`"
-            )
-        return results
+    @property
+    def missing(self) -> list[str]:
+        """The experiments that are not on record."""
+        return [name for name in self.names if not (self.records / f"{name}.json").is_file()]
 
-    def one(self) -> Results:
-        """The results of the only experiment."""
+    def kept(self, name: str, begin: str) -> list[str]:
+        """The lines about an experiment that is not on record: those which `begin` with its name."""
+        lines = [line for line in self.before.splitlines() if line.startswith(f"{begin} `{name}`")]
+        if not lines and not self.before.strip():
+            raise ConfigError(f"{self.page.name}: {name} is not on record; run `fedbandits run {name}`")
+        return lines
+
+    def load(self, name: str) -> Recorded:
+        """What is on record of one experiment."""
+        if name not in self.loaded:
+            self.loaded[name] = Recorded.read(self.records / f"{name}.json")
+        return self.loaded[name]
+
+    def one(self) -> Recorded:
+        """What is on record of the only experiment."""
         if len(self.names) != 1:
             raise ConfigError(f"{self.page.name}: one experiment is needed (got {', '.join(self.names) or 'none'})")
         return self.load(self.names[0])
@@ -87,43 +103,45 @@ class Asked:
         plain = human(float(name)) if isinstance(name, int | float | np.number) else str(name)
         return self.options.get(f"name.{plain}", plain)
 
-    def figures(self, results: Results, by: Sequence[str]) -> pd.DataFrame:
-        """`mean`, `error` and `seeds` of the metric for each combination of the columns `by`."""
+    def figures(self, recorded: Recorded, by: Sequence[str]) -> pd.DataFrame:
+        """`mean` and `error` of the metric for each combination of the columns `by`."""
         metric = self.option("metric")
         if not known_metric(metric):
             raise ConfigError(f"{self.page.name}: there is no metric {metric!r}")
-        rows = _labelled(results.final())
-        known = [*results.key, "label", "number"]
+        known = [*recorded.key, "label", "number"]
         for column in (*by, *(key.removeprefix("at.") for key in self.options if key.startswith("at."))):
             if column not in known:
                 raise ConfigError(f"{self.page.name}: {column!r} is none of {', '.join(known)}")
+        rows = _labelled(recorded.figures(metric))
         for key, value in self.options.items():
             if key.startswith("at."):
                 held = rows[key.removeprefix("at.")]
                 rows = rows[held.isna() | held.map(lambda each, value=value: _same(each, value))]
         if "of" in self.options:
             labels = self.options["of"].split(";")
-            if unknown := set(labels) - set(results.algorithms):
+            if unknown := set(labels) - set(recorded.algorithms):
                 raise ConfigError(f"{self.page.name}: no algorithm {', '.join(sorted(unknown))}")
             rows = rows[rows["algorithm"].isin(labels)]
         if rows.empty:
             raise ConfigError(f"{self.page.name}: no run of {', '.join(self.names)} is what a mark asks for")
-        told = rows.assign(figure=measure(rows, metric))
-        if (told.groupby([*by, "seed"], dropna=False).size() > 1).any():
+        if rows.duplicated(list(by)).any():
             raise ConfigError(f"{self.page.name}: several runs for each {', '.join(by)}; say which by at.COLUMN=VALUE")
-        grouped = told.groupby(list(by), sort=False, dropna=False)["figure"]
-        return pd.DataFrame({"mean": grouped.mean(), "error": grouped.sem(), "seeds": grouped.size()}).reset_index()
+        return rows[[*by, "mean", "error"]].reset_index(drop=True)
 
 
 def verdicts(asked: Asked) -> str:
     """How many claims of each experiment hold."""
     lines = ["| experiment | seeds | verdicts |", "|---|---|---|"]
     for name in asked.names:
-        results = asked.load(name)
-        found: list[str] = [claim.verdict for claim in results.claims]
+        if name in asked.missing:
+            lines += asked.kept(name, "|")
+            continue
+        recorded = asked.load(name)
+        found: list[str] = [claim.verdict for claim in recorded.claims]
         counts = [(found.count(kind), kind) for kind in _VERDICTS]
         words = [f"{count} {kind if count == 1 else kind.removesuffix('s')}" for count, kind in counts if count]
-        lines.append(f"| `{name}` | {len(results.settings['seeds'])} | {', '.join(words) or 'no claims'} |")
+        title = f"`{name}` ({asked.options[f'name.{name}']})" if f"name.{name}" in asked.options else f"`{name}`"
+        lines.append(f"| {title} | {recorded.seeds} | {', '.join(words) or 'no claims'} |")
     return "\n".join(lines)
 
 
@@ -132,13 +150,16 @@ def claims(asked: Asked) -> str:
     only = asked.options.get("only", "")
     if only and only not in _VERDICTS:
         raise ConfigError(f"{asked.page.name}: only={only} is none of {', '.join(_VERDICTS)}")
-    found = [(name, claim) for name in asked.names for claim in asked.load(name).claims]
-    return "\n".join(
-        f"- `{name}`: {claim.text}"
-        + (f" ({claim.measured})" if only else f": {_VERDICTS[claim.verdict]} ({claim.measured})")
-        for name, claim in found
-        if only in ("", claim.verdict)
-    )
+    lines: list[str] = []
+    for name in asked.names:
+        if name in asked.missing:
+            lines += asked.kept(name, "-")
+            continue
+        for claim in asked.load(name).claims:
+            if only in ("", claim.verdict):
+                said = f" ({claim.measured})" if only else f": {_VERDICTS[claim.verdict]} ({claim.measured})"
+                lines.append(f"- `{name}`: {claim.text}{said}")
+    return "\n".join(lines)
 
 
 def table(asked: Asked) -> str:
@@ -154,6 +175,8 @@ def table(asked: Asked) -> str:
     else:
         figures = asked.figures(asked.one(), [across] if down is None else [down, across])
     heads = [value for value in pd.unique(figures[across]) if not pd.isna(value)]
+    if across == "number":
+        heads.sort(reverse=bool(heads[:1] == [max(heads, default=0)]))
     corner = asked.options.get("corner", "" if down is None or several else across)
     lines = [f"| {corner} | {' | '.join(map(asked.called, heads))} |", "|---" * (len(heads) + 1) + "|"]
     if down is None:
@@ -169,10 +192,10 @@ def table(asked: Asked) -> str:
 
 def value(asked: Asked) -> str:
     """One figure."""
-    results = asked.one()
+    recorded = asked.one()
 
     def mean(label: str) -> float:
-        figures = replace(asked, options=asked.options | {"of": label}).figures(results, ["algorithm"])
+        figures = replace(asked, options=asked.options | {"of": label}).figures(recorded, ["algorithm"])
         return float(figures["mean"].iloc[0])
 
     found = mean(asked.option("of"))
@@ -183,9 +206,10 @@ def value(asked: Asked) -> str:
 
 def picture(asked: Asked) -> str:
     """Lines with bars of one standard error, drawn into a file beside the page."""
-    results = asked.one()
+    recorded = asked.one()
     x, lines = asked.option("x"), asked.option("lines", "algorithm")
-    figures = asked.figures(results, [lines, x])
+    against = known_metric(x) and x not in recorded.key
+    figures = _against(asked, recorded, x, lines) if against else asked.figures(recorded, [lines, x])
     metric = metric_of(asked.option("metric"))
     asked.drawn[asked.page.parent / asked.option("file")] = drawing(
         [
@@ -195,8 +219,23 @@ def picture(asked: Asked) -> str:
         ],
         title=asked.options.get("title", metric.title),
         xlabel=asked.options.get("xlabel", x),
+        values=not against,
     )
     return f"![{asked.option('alt')}]({asked.option('file')})"
+
+
+def _against(asked: Asked, recorded: Recorded, x: str, lines: str) -> pd.DataFrame:
+    """As `figures`, with the mean of the metric `x` in a column of that name; what has none of it is at no place."""
+    by = [lines] if lines == "algorithm" else [lines, "algorithm"]
+    costs = replace(asked, options=asked.options | {"metric": x}).figures(recorded, by)["mean"]
+    return asked.figures(recorded, by).assign(**{x: costs.where(costs > 0)})
+
+
+def unrecorded(asked: Asked) -> str:
+    """The experiments that pages beside this one quote and that are not on record."""
+    quoted = sorted({name for page in sorted(asked.page.parent.rglob("*.md")) for name in quoted_by(page)})
+    missing = replace(asked, names=quoted).missing
+    return ", ".join(f"`{name}`" for name in missing) + "." if missing else "None."
 
 
 KINDS: dict[str, Callable[[Asked], str]] = {
@@ -205,17 +244,25 @@ KINDS: dict[str, Callable[[Asked], str]] = {
     "table": table,
     "value": value,
     "picture": picture,
+    "unrecorded": unrecorded,
 }
 WITHIN_A_LINE = ("value",)
+LINE_BY_LINE = ("verdicts", "claims")
 
 
-def filled(page: Path, results: Path) -> tuple[str, dict[Path, Figure]]:
-    """The text of `page`, its marks filled in from `results`, and the pictures that belong to it."""
+def quoted_by(page: Path) -> set[str]:
+    """The experiments that marks of `page` name."""
+    marks = MARK.finditer(page.read_text(encoding="utf-8"))
+    return {word for mark in marks for word in shlex.split(mark["words"])[1:] if "=" not in word}
+
+
+def filled(page: Path, records: Path) -> tuple[str, dict[Path, Figure]]:
+    """The text of `page`, its marks filled in from `records`, and the pictures that belong to it."""
     text = page.read_text(encoding="utf-8")
     if len({len(re.findall(pattern, text)) for pattern in (BEGIN, END, MARK)}) > 1:
         raise ConfigError(f"{page.name}: a mark is not closed; end it with <!-- /measured -->")
     drawn: dict[Path, Figure] = {}
-    loaded: dict[str, Results] = {}
+    loaded: dict[str, Recorded] = {}
 
     def fill(found: re.Match[str]) -> str:
         kind, *words = shlex.split(found["words"])
@@ -223,11 +270,49 @@ def filled(page: Path, results: Path) -> tuple[str, dict[Path, Figure]]:
             raise ConfigError(f"{page.name}: there is no {kind!r}; known are: {', '.join(KINDS)}")
         names = [word for word in words if "=" not in word]
         options = dict(word.split("=", 1) for word in words if "=" in word)
-        told = KINDS[kind](Asked(names, options, results, page, drawn, loaded))
+        asked = Asked(names, options, records, page, drawn, loaded, found["text"])
+        if asked.missing and kind not in LINE_BY_LINE:
+            if not found["text"].strip(" \n?"):
+                name = asked.missing[0]
+                raise ConfigError(f"{page.name}: {name} is not on record; run `fedbandits run {name}`")
+            return found[0]
+        told = KINDS[kind](asked)
         room = "" if kind in WITHIN_A_LINE else "\n"
         return f"<!-- measured {found['words']} -->{room}{told}{room}<!-- /measured -->"
 
     return MARK.sub(fill, text), drawn
+
+
+def differing_records(results: Path, records: Path, names: Iterable[str]) -> dict[Path, str]:
+    """What records of those of `names` that were run to the end should say, where they say something else."""
+    texts = {}
+    for name in names:
+        if not (results / name).is_dir():
+            continue
+        try:
+            recorded, path = Recorded.of(name, results / name), records / f"{name}.json"
+            _require_whole(recorded)
+        except ConfigError as error:
+            print(f"not put on record: {error}", file=sys.stderr)
+            continue
+        text = recorded.text()
+        if not path.is_file() or path.read_text(encoding="utf-8") != text:
+            texts[path] = text
+    return texts
+
+
+def _require_whole(recorded: Recorded) -> None:
+    """Refuse results of a shipped experiment that are of other claims, or of fewer seeds, than its file."""
+    small = recorded.name.removesuffix("-full")
+    if small not in shipped_experiments():
+        return
+    experiment = load_experiment(small)
+    if small != recorded.name:
+        experiment = experiment.enlarged()
+    if recorded.seeds < experiment.run.seeds:
+        raise ConfigError(f"{recorded.name} has {recorded.seeds} of {experiment.run.seeds} seeds")
+    if [claim.text for claim in recorded.claims] != [claim.text for claim in experiment.claims]:
+        raise ConfigError(f"the results of {recorded.name} are of other claims than its file")
 
 
 def main(words: Sequence[str] | None = None) -> int:
@@ -235,25 +320,30 @@ def main(words: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("pages", nargs="+", type=Path)
     parser.add_argument("--results", type=Path, default=Path("results"), help="where `fedbandits run` has left them")
-    parser.add_argument("--check", action="store_true", help="write nothing; fail if a page differs from the results")
+    parser.add_argument("--records", type=Path, default=Path("docs/verdicts"), help="what is kept of them")
+    parser.add_argument("--check", action="store_true", help="write nothing; fail if a page differs from the records")
     given = parser.parse_args(words)
-    differing = []
-    for page in given.pages:
-        try:
-            text, drawn = filled(page, given.results)
-        except ConfigError as error:
-            print(f"error: {error}", file=sys.stderr)
-            return 2
-        if text != page.read_text(encoding="utf-8"):
-            differing.append(page)
+    try:
+        names = {*shipped_experiments(), *(name for page in given.pages for name in quoted_by(page))}
+        records = differing_records(given.results, given.records, sorted(names))
         if not given.check:
+            given.records.mkdir(parents=True, exist_ok=True)
+            for path, text in records.items():
+                path.write_text(text, encoding="utf-8")
+        pages = {page: filled(page, given.records) for page in given.pages}
+    except ConfigError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
+    differing = [page for page, (text, _) in pages.items() if text != page.read_text(encoding="utf-8")]
+    if not given.check:
+        for page, (text, drawn) in pages.items():
             page.write_text(text, encoding="utf-8")
             for path, figure in drawn.items():
                 path.parent.mkdir(parents=True, exist_ok=True)
                 figure.savefig(path, metadata={"Software": None})
-    for page in differing:
-        print(f"{page}: {'says something else than its results' if given.check else 'filled in'}")
-    return 1 if given.check and differing else 0
+    for path in (*records, *differing):
+        print(f"{path}: {'says something else than what was measured' if given.check else 'filled in'}")
+    return 1 if given.check and (differing or records) else 0
 
 
 def _labelled(rows: pd.DataFrame) -> pd.DataFrame:

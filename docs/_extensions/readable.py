@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-import doctest
-import re
-import textwrap
+import sys
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import griffe
+
+sys.path.insert(0, str(Path(__file__).parent))
+from examples import fenced
 
 PARAMETERS = {"parameters": griffe.ParameterKind.keyword_only, "value": griffe.ParameterKind.positional_or_keyword}
 """Decorators of `fedbandits.contract.parameters` that make a class a dataclass, and how its fields are given."""
@@ -28,30 +30,6 @@ class Readable(griffe.Extension):
             if (how := given(kind)) is not None and "__init__" not in kind.members:
                 fields = griffe.Parameters(griffe.Parameter("self"), *parameters(kind, how))
                 kind.set_member("__init__", griffe.Function("__init__", parameters=fields, lineno=kind.lineno))
-
-
-def fenced(text: str) -> str:
-    """`text` with its doctests in fences; other lines that begin with a comparison are no quotations either."""
-    shown: list[str] = []
-    example: list[str] = []
-
-    def close() -> None:
-        if example:
-            shown.append(f"\n```pycon\n{textwrap.dedent(''.join(example)).rstrip()}\n```\n")
-            example.clear()
-
-    for part in doctest.DocTestParser().parse(text):
-        if isinstance(part, str):
-            if part.strip():
-                close()
-                shown.append(re.sub(r"^( *)>", r"\1\\>", part, flags=re.MULTILINE))
-            continue
-        prompt = " " * part.indent
-        source = part.source.rstrip("\n").split("\n")
-        lines = [f"{prompt}>>> {source[0]}", *(f"{prompt}... {line}" for line in source[1:])]
-        example.append("\n".join(lines) + "\n" + textwrap.indent(part.want, prompt))
-    close()
-    return "".join(shown)
 
 
 def classes(holder: griffe.Module | griffe.Class) -> Iterator[griffe.Class]:
