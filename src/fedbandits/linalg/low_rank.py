@@ -34,14 +34,12 @@ def factor_of_difference(before: Floats, after: Floats, most: int) -> Floats | N
 
 
 @jit
-def squares(x: Floats, out: Floats) -> None:
-    """Write x x^T of each row of `x` (w, d) to `out` (w, d, d)."""
-    for a in range(len(x)):
-        row = x[a]
-        for i in range(len(row)):
-            target, weight = out[a, i], row[i]
-            for j in range(len(row)):
-                target[j] = weight * row[j]
+def write_square(x: Floats, out: Floats) -> None:
+    """Write x x^T, for x (d,), to `out` (d, d)."""
+    for i in range(len(x)):
+        row, weight = out[i], x[i]
+        for j in range(len(x)):
+            row[j] = weight * x[j]
 
 
 def add_to_inverse(inverse: Floats, factor: Floats, moment: Floats, theta: Floats) -> float:
