@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedbandits.linalg.jit import jit
+from fedbandits.linalg.recycled import read_only
 
 Floats: TypeAlias = NDArray[np.float64]
 
@@ -29,7 +30,7 @@ def factor_of_difference(before: Floats, after: Floats, most: int) -> Floats | N
     every row is then held against the result up to its diagonal, since a difference need not be semidefinite.
     """
     factor = np.empty((most, len(before)))
-    rank = _factor(before, after, factor)
+    rank = _factor(read_only(before), read_only(after), factor)
     return None if rank < 0 else factor[:rank]
 
 

@@ -15,7 +15,7 @@ from fedbandits.contract.arrays import BoolArray, FloatArray, IntArray
 from fedbandits.linalg import kernels
 from fedbandits.linalg.jit import jit
 from fedbandits.linalg.low_rank import add_to_inverse, factor_of_difference, write_square
-from fedbandits.linalg.recycled import Recycled
+from fedbandits.linalg.recycled import Recycled, is_sealed, read_only
 from fedbandits.linalg.semidefinite import nearest_semidefinite
 from fedbandits.models.ridge import REFRESH_EVERY, solve
 from fedbandits.models.shared_rows import SharedRows
@@ -142,6 +142,8 @@ class PooledModels(SharedRows):
             agents = who[some]
             place = self.settled[agents] + number
             kernels.accumulate(gram, moment, count, some, self.waiting[agents, place], self.rewards[agents, place])
+        if len(own):
+            self._unseal()
         for agent in who[own]:
             row = self.claim(np.array([agent]), copied=True)
             self.gram[row] += self.fresh.gram[agent]
@@ -156,6 +158,7 @@ class PooledModels(SharedRows):
     def unsettle(self, who: IntArray, gram: FloatArray, moment: FloatArray, count: FloatArray) -> None:
         """What was handed over was lost: it is new again. See `RidgeModels.unsettle`."""
         self.unanswered[who] = False
+        self._unseal()
         for place, agent in enumerate(who):
             if self.settled[agent] == count[place]:
                 self.settled[agent] = 0
@@ -209,7 +212,7 @@ class PooledModels(SharedRows):
     def _factor(self, agent: int, gram: FloatArray, moment: FloatArray) -> FloatArray | None:
         """(k, d) of the difference to what was settled, if an inverse can follow it."""
         row = self.row[agent]
-        if self.fresh.count[agent] or self.rounds[row] >= ROUNDS or not np.isfinite(moment).all():
+        if self.fresh.count[agent] or self.rounds[row] >= ROUNDS or not _are_numbers(read_only(moment)):
             return None
         return factor_of_difference(self.gram[row], gram, max(1, self.dim // _SHARE))
 
@@ -224,9 +227,19 @@ class PooledModels(SharedRows):
 
     def _settle(self, who: IntArray, gram: FloatArray, moment: FloatArray, count: float) -> int:
         """One row for `who`, in which this is settled."""
-        row = self.claim(who, copied=True)
-        self.gram[row], self.moment[row], self.count[row] = gram, moment, count
+        if len(self.gram) == 1 and len(who) == len(self.row) and is_sealed(gram):
+            row, self.gram = 0, gram[None]
+        else:
+            self._unseal()
+            row = self.claim(who, copied=True)
+            self.gram[row] = gram
+        self.moment[row], self.count[row] = moment, count
         return row
+
+    def _unseal(self) -> None:
+        """Sums that were told as they are become sums that can be added to."""
+        if not self.gram.flags.writeable:
+            self.gram = self.gram.copy()
 
     def _forget(self, who: IntArray) -> None:
         """What waited and was settled is in what was told."""
@@ -241,6 +254,7 @@ class PooledModels(SharedRows):
 
     def _fold(self, who: IntArray) -> None:
         """Let `who` know in a row of their own what waits."""
+        self._unseal()
         shared = np.bincount(self.row)[self.row[who]] > 1
         for agent in who[shared]:
             self.claim(np.array([agent]), copied=True)
@@ -335,8 +349,24 @@ def _stirred(waiting: FloatArray, settled: IntArray, held: IntArray) -> BoolArra
     return found
 
 
+@jit
+def _are_numbers(values: FloatArray) -> bool:
+    found = True
+    for value in values:
+        found &= abs(value) < np.inf
+    return found
+
+
+@jit
+def _are_equal(rows: IntArray) -> bool:
+    found = True
+    for row in rows:
+        found &= row == rows[0]
+    return found
+
+
 def _groups(rows: IntArray) -> list[IntArray]:
     """Places of equal numbers, for each number."""
-    if rows.min() == rows.max():
+    if _are_equal(rows):
         return [np.arange(len(rows))]
     return [np.flatnonzero(rows == row) for row in np.unique(rows)]

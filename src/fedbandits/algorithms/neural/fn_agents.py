@@ -14,6 +14,8 @@ from fedbandits.contract.messages import Message
 from fedbandits.contract.problem import Problem
 from fedbandits.contract.streams import Streams
 from fedbandits.linalg import kernels
+from fedbandits.linalg.jit import jit
+from fedbandits.linalg.recycled import read_only
 from fedbandits.models.diagonal import DiagonalModels
 from fedbandits.models.features.tangent import MovingTangent
 from fedbandits.models.judging import IndexAgents
@@ -92,7 +94,7 @@ class FNAgents(IndexAgents):
     def _indices_at_once(self, who: IntArray, arms: FloatArray, alpha: FloatArray, pool: PooledModels) -> FloatArray:
         """The same, over full matrices in which all is known that an agent has observed."""
         check_finite("arms", who, arms)  # a rectifier would make a number of anything
-        parameters, network, told = self._parameters, self._network, self.told.values
+        parameters, network, told = self._parameters, self._network, read_only(self.told.values)
         root = math.sqrt(parameters.ridge)
         return mixed_indices(
             network.sizes,
@@ -240,10 +242,11 @@ class FNAgents(IndexAgents):
     def _trained(self, who: IntArray, theta: FloatArray) -> FloatArray:
         """(w, p) trained on all own data that a round is about, where an agent has any and has not had enough."""
         count = self.data.given[who]
-        training = (count > 0) & (count <= self._parameters.until)
-        if training.all():
+        if _all_within(count, self._parameters.until):
             self._parameters.train(self._network, theta, self.data, who, count, self._anchor)
-        elif training.any():
+            return theta
+        training = (count > 0) & (count <= self._parameters.until)
+        if training.any():
             some = theta[training]
             self._parameters.train(self._network, some, self.data, who[training], count[training], self._anchor)
             theta[training] = some
@@ -258,6 +261,15 @@ class FNAgents(IndexAgents):
         else:
             doubts = _lengths(phi, 1 / own.diagonals(who), np.arange(len(who)))
         return np.asarray(doubts.min(axis=1) / np.maximum(doubts.max(axis=1), np.finfo(np.float64).tiny))
+
+
+@jit
+def _all_within(count: IntArray, most: int) -> bool:
+    """Whether all numbers lie in 1..most."""
+    found = True
+    for number in count:
+        found &= 0 < number <= most
+    return found
 
 
 def _lengths(phi: FloatArray, inverse: FloatArray, rows: IntArray) -> FloatArray:
