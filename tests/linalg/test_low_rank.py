@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fedbandits.linalg.low_rank import add_to_inverse, factor_of_difference, squares
-from fedbandits.linalg.recycled import Recycled
+from fedbandits.linalg.low_rank import add_to_inverse, factor_of_difference, write_square
+from fedbandits.linalg.recycled import Recycled, is_sealed, sealed
 
 
 def grams(seed, d, before, more, size=1.0):
@@ -56,10 +56,9 @@ def test_what_is_no_sum_of_few_observations_has_no_factor():
 
 
 def test_squares_are_outer_products():
-    x = np.random.default_rng(0).standard_normal((3, 7))
-    out = np.empty((3, 7, 7))
-    squares(x, out)
-    np.testing.assert_array_equal(out, np.stack([np.outer(row, row) for row in x]))
+    x, out = np.random.default_rng(0).standard_normal(7), np.empty((7, 7))
+    write_square(x, out)
+    np.testing.assert_array_equal(out, np.outer(x, x))
 
 
 def test_room_is_used_again_unless_somebody_holds_it():
@@ -78,3 +77,27 @@ def test_room_is_used_again_unless_somebody_holds_it():
     assert room.empty((2, 3)).__array_interface__["data"] == place
     with pytest.raises(IndexError, match="rows 0 to 4 of 4"):
         room.rows(source, np.array([0, 4]))
+
+
+def test_two_rooms_take_turns_while_the_last_result_is_held():
+    rooms, held, places = Recycled(rooms=2), None, set()
+    for number in range(6):
+        room = rooms.empty((3, 3))
+        room[:] = number
+        if held is not None:
+            np.testing.assert_array_equal(held, number - 1)
+        held = sealed(room)[:1]
+        places.add(room.__array_interface__["data"][0])
+        del room
+    assert len(places) == 2
+    np.testing.assert_array_equal(rooms.empty((2,)).shape, (2,))
+
+
+def test_what_can_still_be_written_to_is_not_sealed():
+    room = np.zeros((2, 3))
+    shown = np.broadcast_to(room, (4, 2, 3))
+    assert not shown.flags.writeable
+    assert not is_sealed(shown)
+    sealed(room)
+    assert is_sealed(shown)
+    assert is_sealed(np.ndarray((4, 2, 3), room.dtype, room, strides=(0, *room.strides))[:1])

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from fedbandits.linalg.recycled import sealed
 from fedbandits.models.pooled import PATIENCE, ROUNDS, PooledModels
 from fedbandits.models.ridge import RidgeModels
 from fedbandits.models.shared_rows import Told
@@ -151,6 +152,26 @@ def test_bad_statistics_change_nothing():
             models.replace(WHO, gram, moment, np.ones(N))
         for name, array in models.state().items():
             np.testing.assert_array_equal(array, before[name])
+
+
+def test_what_nobody_writes_to_any_more_is_kept_as_it_is():
+    """Sums and values that are sealed are not copied, and become an agent's own as soon as it changes them."""
+    rng, models, told = np.random.default_rng(4), PooledModels(N, D, RIDGE), Told(N, np.zeros((D, D)))
+    x = rng.standard_normal((2, D))
+    gram, moment = sealed(x.T @ x), np.zeros((1, D))
+    shown = np.broadcast_to(gram, (N, D, D))
+    models.replace(WHO, shown, np.broadcast_to(moment, (N, D)), np.full(N, 2.0))
+    told.tell(WHO, shown)
+    assert np.shares_memory(models.gram, gram)
+    assert np.shares_memory(told.values, gram)
+    before = gram.copy()
+    models.learn_chosen(WHO[:2], rng.standard_normal((2, D)), rng.standard_normal(2))
+    models.handed(WHO)
+    told.tell(WHO[1:2], np.ones((1, D, D)))
+    np.testing.assert_array_equal(gram, before)
+    np.testing.assert_array_equal(told.values[told.row[0]], before)
+    np.testing.assert_array_equal(told.values[told.row[1]], 1.0)
+    assert not np.shares_memory(models.gram, gram)
 
 
 def test_agents_that_are_told_apart_have_rows_of_their_own():

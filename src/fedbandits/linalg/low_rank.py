@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedbandits.linalg.jit import jit
+from fedbandits.linalg.recycled import read_only
 
 Floats: TypeAlias = NDArray[np.float64]
 
@@ -29,19 +30,17 @@ def factor_of_difference(before: Floats, after: Floats, most: int) -> Floats | N
     every row is then held against the result up to its diagonal, since a difference need not be semidefinite.
     """
     factor = np.empty((most, len(before)))
-    rank = _factor(before, after, factor)
+    rank = _factor(read_only(before), read_only(after), factor)
     return None if rank < 0 else factor[:rank]
 
 
 @jit
-def squares(x: Floats, out: Floats) -> None:
-    """Write x x^T of each row of `x` (w, d) to `out` (w, d, d)."""
-    for a in range(len(x)):
-        row = x[a]
-        for i in range(len(row)):
-            target, weight = out[a, i], row[i]
-            for j in range(len(row)):
-                target[j] = weight * row[j]
+def write_square(x: Floats, out: Floats) -> None:
+    """Write x x^T, for x (d,), to `out` (d, d)."""
+    for i in range(len(x)):
+        row, weight = out[i], x[i]
+        for j in range(len(x)):
+            row[j] = weight * x[j]
 
 
 def add_to_inverse(inverse: Floats, factor: Floats, moment: Floats, theta: Floats) -> float:

@@ -250,6 +250,28 @@ def root(typingctx: Any, a: Any) -> Any:
 
 
 @_inside
+def positive(typingctx: Any, a: Any) -> Any:
+    """max(a, 0); NaN stays NaN."""
+
+    def emit(builder: Any, kind: ir.Type, x: Any) -> Any:
+        nought = ir.Constant(kind, [0.0] * REGISTER if kind == _VECTOR else 0.0)
+        return builder.select(builder.fcmp_ordered("<=", x, nought), nought, x)
+
+    return _elementwise(emit, a)
+
+
+@_inside
+def where_positive(typingctx: Any, a: Any, b: Any) -> Any:
+    """b where a > 0, and 0 elsewhere, scalars being spread."""
+
+    def emit(builder: Any, kind: ir.Type, x: Any, y: Any) -> Any:
+        nought = ir.Constant(kind, [0.0] * REGISTER if kind == _VECTOR else 0.0)
+        return builder.select(builder.fcmp_ordered(">", x, nought), y, nought)
+
+    return _elementwise(emit, a, b)
+
+
+@_inside
 def total(typingctx: Any, a: Any) -> Any:
     """Sum of all lanes, in a fixed order: registers first, then (0 + 2) + (1 + 3)."""
     if not isinstance(a, Lanes):

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedbandits.linalg.jit import jit
+from fedbandits.linalg.recycled import read_only
 
 Floats: TypeAlias = NDArray[np.float64]
 
@@ -15,9 +16,11 @@ _PIECE = 1024
 """Numbers of each agent that are added up together: few enough to stay in the fastest cache."""
 
 
-def add_total(total: Floats, shares: Floats) -> None:
-    """total += sum_i shares[i], in the order of agents, in place; shapes (...) and (n, ...)."""
-    _add_total(total.reshape(-1), _flat(total, shares))
+def total_of(before: Floats, shares: Floats, out: Floats) -> None:
+    """out = before + sum_i shares[i], shares first and in the order of agents; shapes (...), (n, ...) and (...)."""
+    if before.shape != out.shape or not before.flags.c_contiguous:
+        raise ValueError(f"shares {shares.shape} and {before.shape} do not add up to {out.shape}")
+    _total_of(read_only(before).reshape(-1), _flat(out, shares), out.reshape(-1))
 
 
 def mean_of(shares: Floats, out: Floats) -> None:
@@ -28,7 +31,7 @@ def mean_of(shares: Floats, out: Floats) -> None:
 def _flat(total: Floats, shares: Floats) -> Floats:
     if shares.shape[1:] != total.shape or not total.flags.c_contiguous:
         raise ValueError(f"shares {shares.shape} do not add up to {total.shape}")
-    return np.ascontiguousarray(shares).reshape(len(shares), -1)
+    return read_only(np.ascontiguousarray(shares)).reshape(len(shares), -1)
 
 
 @jit
@@ -43,14 +46,14 @@ def _sum_piece(shares: Floats, begin: int, end: int, piece: Floats) -> None:
 
 
 @jit
-def _add_total(total: Floats, shares: Floats) -> None:
+def _total_of(before: Floats, shares: Floats, out: Floats) -> None:
     piece = np.empty(_PIECE)
-    for begin in range(0, len(total), _PIECE):
-        end = min(begin + _PIECE, len(total))
+    for begin in range(0, len(out), _PIECE):
+        end = min(begin + _PIECE, len(out))
         _sum_piece(shares, begin, end, piece)
-        here = total[begin:end]
+        here, held = out[begin:end], before[begin:end]
         for k in range(end - begin):
-            here[k] += piece[k]
+            here[k] = held[k] + piece[k]
 
 
 @jit

@@ -45,9 +45,7 @@ class Observations(Stateful):
         if len(who) and self.count[who].max() >= self.rewards.shape[1]:
             self.arms = np.concatenate([self.arms, np.zeros_like(self.arms)], axis=2)
             self.rewards = np.concatenate([self.rewards, np.zeros_like(self.rewards)], axis=1)
-        self.arms[who, :, self.count[who]] = chosen
-        self.rewards[who, self.count[who]] = rewards
-        self.count[who] += 1
+        _keep(self.arms, self.rewards, self.count, who, np.ascontiguousarray(chosen), rewards)
 
     def _check_grown(self, state: Mapping[str, Array], prefix: str) -> None:
         """Only the capacity may differ."""
@@ -101,6 +99,19 @@ class Observations(Stateful):
         """
         rows = np.ascontiguousarray(theta)
         return _curvatures(link.code, self.arms, self.rewards, who, self.given if given else self.count, rows)
+
+
+@jit
+def _keep(
+    arms: FloatArray, rewards: FloatArray, count: IntArray, who: IntArray, chosen: FloatArray, earned: FloatArray
+) -> None:
+    """One more observation of each of `who`, for which there is room."""
+    for a in range(len(who)):
+        i = who[a]
+        for j in range(chosen.shape[1]):
+            arms[i, j, count[i]] = chosen[a, j]
+        rewards[i, count[i]] = earned[a]
+        count[i] += 1
 
 
 @jit

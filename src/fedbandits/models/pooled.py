@@ -14,8 +14,8 @@ import numpy as np
 from fedbandits.contract.arrays import BoolArray, FloatArray, IntArray
 from fedbandits.linalg import kernels
 from fedbandits.linalg.jit import jit
-from fedbandits.linalg.low_rank import add_to_inverse, factor_of_difference, squares
-from fedbandits.linalg.recycled import Recycled
+from fedbandits.linalg.low_rank import add_to_inverse, factor_of_difference, write_square
+from fedbandits.linalg.recycled import Recycled, is_sealed, read_only
 from fedbandits.linalg.semidefinite import nearest_semidefinite
 from fedbandits.models.ridge import REFRESH_EVERY, solve
 from fedbandits.models.shared_rows import SharedRows
@@ -85,11 +85,15 @@ class PooledModels(SharedRows):
         """(n,) own observations since the last that were handed over."""
         return np.asarray(self.fresh.count + self.held - self.settled)
 
+    def waits(self, who: IntArray) -> bool:
+        """Whether anybody in `who` has observed something that is in no inverse yet."""
+        return bool(self.held[who].any())
+
     def scores(self, who: IntArray, arms: FloatArray, width: float) -> FloatArray:
         """(w, K) <theta, x> + width sqrt(x^T V^-1 x) of `arms` (w, K, d), over all that each agent knows."""
         lanes, widths = kernels.as_lanes(arms), np.full(len(who), width)
         rows = self.row[who]
-        if not self.held[who].any():
+        if not self.waits(who):
             return kernels.scores_optimistic(self.inverse, self.theta, widths, rows, lanes)
         inverse, theta, logdet = self.inverse[rows], self.theta[rows], self.logdet[rows]
         for number in range(self.held[who].max()):
@@ -116,29 +120,30 @@ class PooledModels(SharedRows):
 
     def learn_chosen(self, who: IntArray, x: FloatArray, rewards: FloatArray) -> None:
         """Take in one observation per agent: chosen arms (w, d)."""
-        _hold(self.waiting, self.rewards, self.held, who, x, rewards)
+        most = _hold(self.waiting, self.rewards, self.held, who, np.ascontiguousarray(x), rewards)
+        if self._patient and most < PATIENCE:
+            return
         waits = (self.unanswered[who] | self._patient) & (self.held[who] < PATIENCE)
         if not waits.all():
             self._fold(who[~waits])
 
     def handed(self, who: IntArray) -> dict[str, FloatArray]:
         """What is new, as messages carry it; counts as settled from here on."""
+        if _have_one(self.fresh.count, self.held, self.settled, who):  # after every turn
+            shape = (len(who), self.dim)
+            gram, moment, count = self._letters.empty((*shape, self.dim)), np.empty(shape), np.ones(len(who))
+            _hand_one(self.waiting, self.rewards, self.settled, self.growth, self.unanswered, who, gram, moment)
+            return {"gram": gram, "moment": moment, "count": count}
         waiting = self.held[who] - self.settled[who]
         own = np.flatnonzero(self.fresh.count[who])
-        if len(own) == 0 and (waiting == 1).all():  # after every turn
-            place = self.settled[who]
-            x = self.waiting[who, place]
-            gram = self._letters.empty((*x.shape, self.dim))
-            squares(x, gram)
-            moment = self.rewards[who, place][:, None] * x
-            count = np.ones(len(who))
-        else:
-            gram, moment, count = (array[who] for array in self.fresh)
-            for number in range(waiting.max(initial=0)):
-                some = np.flatnonzero(waiting > number)
-                agents = who[some]
-                place = self.settled[agents] + number
-                kernels.accumulate(gram, moment, count, some, self.waiting[agents, place], self.rewards[agents, place])
+        gram, moment, count = (array[who] for array in self.fresh)
+        for number in range(waiting.max(initial=0)):
+            some = np.flatnonzero(waiting > number)
+            agents = who[some]
+            place = self.settled[agents] + number
+            kernels.accumulate(gram, moment, count, some, self.waiting[agents, place], self.rewards[agents, place])
+        if len(own):
+            self._unseal()
         for agent in who[own]:
             row = self.claim(np.array([agent]), copied=True)
             self.gram[row] += self.fresh.gram[agent]
@@ -153,6 +158,7 @@ class PooledModels(SharedRows):
     def unsettle(self, who: IntArray, gram: FloatArray, moment: FloatArray, count: FloatArray) -> None:
         """What was handed over was lost: it is new again. See `RidgeModels.unsettle`."""
         self.unanswered[who] = False
+        self._unseal()
         for place, agent in enumerate(who):
             if self.settled[agent] == count[place]:
                 self.settled[agent] = 0
@@ -206,7 +212,7 @@ class PooledModels(SharedRows):
     def _factor(self, agent: int, gram: FloatArray, moment: FloatArray) -> FloatArray | None:
         """(k, d) of the difference to what was settled, if an inverse can follow it."""
         row = self.row[agent]
-        if self.fresh.count[agent] or self.rounds[row] >= ROUNDS or not np.isfinite(moment).all():
+        if self.fresh.count[agent] or self.rounds[row] >= ROUNDS or not _are_numbers(read_only(moment)):
             return None
         return factor_of_difference(self.gram[row], gram, max(1, self.dim // _SHARE))
 
@@ -221,9 +227,19 @@ class PooledModels(SharedRows):
 
     def _settle(self, who: IntArray, gram: FloatArray, moment: FloatArray, count: float) -> int:
         """One row for `who`, in which this is settled."""
-        row = self.claim(who, copied=True)
-        self.gram[row], self.moment[row], self.count[row] = gram, moment, count
+        if len(self.gram) == 1 and len(who) == len(self.row) and is_sealed(gram):
+            row, self.gram = 0, gram[None]
+        else:
+            self._unseal()
+            row = self.claim(who, copied=True)
+            self.gram[row] = gram
+        self.moment[row], self.count[row] = moment, count
         return row
+
+    def _unseal(self) -> None:
+        """Sums that were told as they are become sums that can be added to."""
+        if not self.gram.flags.writeable:
+            self.gram = self.gram.copy()
 
     def _forget(self, who: IntArray) -> None:
         """What waited and was settled is in what was told."""
@@ -238,6 +254,7 @@ class PooledModels(SharedRows):
 
     def _fold(self, who: IntArray) -> None:
         """Let `who` know in a row of their own what waits."""
+        self._unseal()
         shared = np.bincount(self.row)[self.row[who]] > 1
         for agent in who[shared]:
             self.claim(np.array([agent]), copied=True)
@@ -265,14 +282,48 @@ class PooledModels(SharedRows):
 
 
 @jit
-def _hold(
-    waiting: FloatArray, rewards: FloatArray, held: IntArray, who: IntArray, x: FloatArray, y: FloatArray
-) -> None:
-    """Let one observation wait for each of `who`."""
+def _hold(waiting: FloatArray, rewards: FloatArray, held: IntArray, who: IntArray, x: FloatArray, y: FloatArray) -> int:
+    """Let one observation wait for each of `who`; the largest number that waits."""
+    most = 0
     for a in range(len(who)):
         i = who[a]
         waiting[i, held[i]], rewards[i, held[i]] = x[a], y[a]
         held[i] += 1
+        most = max(most, held[i])
+    return most
+
+
+@jit
+def _have_one(fresh: FloatArray, held: IntArray, settled: IntArray, who: IntArray) -> bool:
+    """Whether each of `who` has one observation to hand over, which waits."""
+    found = True
+    for i in who:
+        found &= fresh[i] == 0.0 and held[i] - settled[i] == 1
+    return found
+
+
+@jit
+def _hand_one(
+    waiting: FloatArray,
+    rewards: FloatArray,
+    settled: IntArray,
+    growth: FloatArray,
+    unanswered: BoolArray,
+    who: IntArray,
+    gram: FloatArray,
+    moment: FloatArray,
+) -> None:
+    """Write x x^T to `gram` (w, d, d) and y x to `moment` (w, d) of the one observation of each that counts as settled
+    from here on.
+    """
+    for a in range(len(who)):
+        i = who[a]
+        x, y = waiting[i, settled[i]], rewards[i, settled[i]]
+        write_square(x, gram[a])
+        for j in range(len(x)):
+            moment[a, j] = y * x[j]
+        settled[i] += 1
+        growth[i], unanswered[i] = 0.0, True
 
 
 @jit
@@ -298,8 +349,24 @@ def _stirred(waiting: FloatArray, settled: IntArray, held: IntArray) -> BoolArra
     return found
 
 
+@jit
+def _are_numbers(values: FloatArray) -> bool:
+    found = True
+    for value in values:
+        found &= abs(value) < np.inf
+    return found
+
+
+@jit
+def _are_equal(rows: IntArray) -> bool:
+    found = True
+    for row in rows:
+        found &= row == rows[0]
+    return found
+
+
 def _groups(rows: IntArray) -> list[IntArray]:
     """Places of equal numbers, for each number."""
-    if rows.min() == rows.max():
+    if _are_equal(rows):
         return [np.arange(len(rows))]
     return [np.flatnonzero(rows == row) for row in np.unique(rows)]

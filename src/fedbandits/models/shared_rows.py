@@ -9,6 +9,7 @@ import numpy as np
 
 from fedbandits.contract.arrays import Array, IntArray, State
 from fedbandits.contract.state import Stateful
+from fedbandits.linalg.recycled import is_sealed
 
 
 class SharedRows(Stateful):
@@ -79,7 +80,15 @@ class Told(SharedRows):
         self.values = value[None].copy()
 
     def tell(self, who: IntArray, values: Array) -> None:
-        """Let `who` know `values` (w, ...), one each; a single one that is shown to all (stride 0) is kept once."""
+        """Let `who` know `values` (w, ...), one each; a single one that is shown to all (stride 0) is kept once, and if
+        nobody can write to it any more not even copied.
+        """
+        if len(who) == len(self.row) and values.strides[0] == 0 and is_sealed(values):
+            self.values = values[:1]
+            self.row[:] = 0
+            return
+        if not self.values.flags.writeable:
+            self.values = self.values.copy()
         together = [(who, values[0])] if values.strides[0] == 0 else zip(who[:, None], values, strict=True)
         for some, value in together:
             row = self.claim(some, copied=False)

@@ -6,7 +6,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from fedbandits.contract.arrays import FloatArray, IntArray
+from fedbandits.contract.arrays import FloatArray, IntArray, places
 from fedbandits.contract.state import Stateful
 from fedbandits.linalg import kernels
 from fedbandits.linalg.jit import jit
@@ -46,7 +46,7 @@ class Spreads(Stateful):
 
     def shown(self, who: IntArray) -> FloatArray:
         """(w, d, d) V^-1, not to be written to: of everybody, as it is now and without a copy, until they `learn`."""
-        shown = self.inverse[who] if len(who) < len(self.inverse) or (np.diff(who) != 1).any() else self.inverse.view()
+        shown = self.inverse[places(who, len(self.inverse))].view()
         shown.flags.writeable = False
         return shown
 

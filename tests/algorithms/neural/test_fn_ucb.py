@@ -254,3 +254,23 @@ def test_what_cannot_be_is_refused():
         FNUCB(profile="code-alias", averaged=False)
     with pytest.raises(ConfigError, match="determinant: matrices of which the diagonal is kept have no other"):
         FNUCB(matrix="diagonal", determinant="full")
+
+
+@pytest.mark.parametrize("kind", [FNUCB, FNUCBLess])
+def test_what_was_told_stays_as_it_was(kind):
+    """Who was not told since goes on with the last that it was told, whatever the server has added or loaded."""
+    simulation = fb.Simulation(kind(**SMALL), world(), 12)
+    simulation.run(4)
+    server, snapshot = simulation.server, simulation.server.state()
+    held = [server.gram[:], server.inverses[:]]
+    before = [array.copy() for array in held]
+    simulation.run(4)
+    server.load(snapshot)
+    for array, wanted in zip(held, before, strict=True):
+        np.testing.assert_array_equal(array, wanted)
+    told = [simulation.agents.pool.gram[:], simulation.agents.told.values[:]]
+    before = [array.copy() for array in told]
+    server.load(snapshot)
+    simulation.run(4)
+    for array, wanted in zip(told, before, strict=True):
+        np.testing.assert_array_equal(array, wanted)

@@ -19,6 +19,7 @@ from fedbandits.models.networks import (
     gradients,
     hidden,
     outputs,
+    shallow,
 )
 from fedbandits.models.networks.descent import STRIDE
 from fedbandits.models.networks.evaluation import BLOCK
@@ -106,6 +107,28 @@ def test_sums_are_sums_of_what_single_observations_give(network):
         np.testing.assert_allclose(moment[a], z.T @ y, rtol=1e-10, atol=1e-10)
     np.testing.assert_array_equal(gram, gram.swapaxes(1, 2))
     np.testing.assert_array_equal(slopes[1], 0.0)
+
+
+@pytest.mark.parametrize(("inputs", "units", "biased"), [(1, 1, False), (10, 20, True), (13, 7, True), (20, 6, False)])
+def test_sums_are_the_same_however_observations_fill_registers(inputs, units, biased):
+    """One hidden layer is gone over in tiles: numbers of units, inputs and observations that fill them and do not."""
+    network = Architecture(inputs, (units,), biased=biased, scale=1.5)
+    counts = [1, 3, 4, 11, 12, 13, shallow.BLOCK - 1, shallow.BLOCK, shallow.BLOCK + 1, 2 * shallow.BLOCK + 14]
+    data, theta, who = stored(network, counts), drawn(network, len(counts)), np.arange(len(counts))
+    for agent, found in enumerate(gradient_sums(network, theta, data, who, data.count)):
+        x, row = data.arms[agent, :, : counts[agent]].T[None], np.array([agent])
+        gaps = outputs(network, theta, row, x)[0] - data.rewards[agent, : counts[agent]]
+        np.testing.assert_allclose(found, gaps @ gradients(network, theta, row, x)[0], rtol=1e-10, atol=1e-10)
+
+
+def test_observations_packed_for_another_network_are_refused():
+    network, other = Architecture(3, (4,)), Architecture(5, (4,))
+    data = stored(network, [6])
+    packed = shallow.pack(data.arms[0], 6, 0)
+    with pytest.raises(ValueError, match="packed for another network"):
+        shallow.add_slope(
+            drawn(other, 1)[0], 4, 0, 1.0, packed, data.rewards[0, :6], shallow.room(5, 4), np.zeros(other.parameters)
+        )
 
 
 def test_only_the_first_observations_count():

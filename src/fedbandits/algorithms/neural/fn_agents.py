@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
+from fedbandits.algorithms.neural.fn_indices import mixed_indices
 from fedbandits.algorithms.neural.fn_messages import COLLECT
-from fedbandits.contract.arrays import BoolArray, FloatArray, IntArray, check_arms, check_feedback
+from fedbandits.contract.arrays import BoolArray, FloatArray, IntArray, check_arms, check_feedback, check_finite
 from fedbandits.contract.messages import Message
 from fedbandits.contract.problem import Problem
 from fedbandits.contract.streams import Streams
+from fedbandits.linalg import kernels
+from fedbandits.linalg.jit import jit
+from fedbandits.linalg.recycled import read_only
 from fedbandits.models.diagonal import DiagonalModels
 from fedbandits.models.features.tangent import MovingTangent
 from fedbandits.models.judging import IndexAgents
 from fedbandits.models.networks import outputs
+from fedbandits.models.networks.evaluation import lanes_of
 from fedbandits.models.observations import Observations
 from fedbandits.models.pooled import PooledModels
 from fedbandits.models.shared_rows import Told
@@ -74,14 +80,44 @@ class FNAgents(IndexAgents):
 
     def _indices(self, who: IntArray, arms: FloatArray) -> FloatArray:
         check_arms(who, arms, self._n, self.tangent.dim)
-        phi = self.tangent.of(who, arms)
-        alpha = self.weights(who)[:, None]
+        weights = self.weights(who)
+        if isinstance(self.pool, PooledModels) and not self.pool.waits(who):
+            return self._indices_at_once(who, arms, weights, self.pool)
+        phi, alpha = self.tangent.of(who, arms), weights[:, None]
         found = np.zeros(arms.shape[:2])
         if (alpha < 1).any():
             found += (1 - alpha) * self.pooled_index(who, phi)
         if (alpha > 0).any():
             found += alpha * self.network_index(who, arms, phi)
         return found
+
+    def _indices_at_once(self, who: IntArray, arms: FloatArray, alpha: FloatArray, pool: PooledModels) -> FloatArray:
+        """The same, over full matrices in which all is known that an agent has observed."""
+        check_finite("arms", who, arms)  # a rectifier would make a number of anything
+        parameters, network, told = self._parameters, self._network, read_only(self.told.values)
+        root = math.sqrt(parameters.ridge)
+        return mixed_indices(
+            network.sizes,
+            int(network.biased),
+            network.scale,
+            parameters.divisor,
+            self.tangent.theta,
+            self._judging(),
+            who,
+            lanes_of(arms),
+            alpha,
+            pool.inverse,
+            pool.theta,
+            pool.row[who],
+            parameters.nu_all * root,
+            told[:, None] if parameters.less else told,
+            self.told.row[who],
+            parameters.nu_own * root,
+        )
+
+    def _judging(self) -> FloatArray:
+        """(n, p) the networks of UCBb."""
+        return self.average if self._parameters.averaged else self.network
 
     def weights(self, who: IntArray) -> FloatArray:
         """(w,) the mixing weight alpha of the next decision."""
@@ -108,8 +144,7 @@ class FNAgents(IndexAgents):
     def network_index(self, who: IntArray, arms: FloatArray, phi: FloatArray) -> FloatArray:
         """(w, K) f(x) + nu_own sqrt(lambda) times what agents doubt on average, at the last round."""
         parameters = self._parameters
-        theta = self.average if parameters.averaged else self.network
-        found = outputs(self._network, theta, who, arms)
+        found = outputs(self._network, self._judging(), who, arms)
         width = parameters.nu_own * np.sqrt(parameters.ridge)
         told, rows = self.told.values, self.told.row[who]
         if parameters.less:
@@ -123,7 +158,7 @@ class FNAgents(IndexAgents):
     def learn(self, who: IntArray, arms: FloatArray, picks: IntArray, rewards: FloatArray) -> None:
         """One observation per agent in `who`."""
         check_feedback(who, arms, picks, rewards, self._n, self.tangent.dim)
-        x = arms[np.arange(len(who)), picks]
+        x = kernels.chosen(kernels.as_lanes(arms), picks)
         phi = self.tangent.at(who, x[:, None])[:, 0]
         self.pool.learn_chosen(who, phi, rewards)
         if isinstance(self.own, Spreads):
@@ -134,6 +169,8 @@ class FNAgents(IndexAgents):
 
     def calling(self) -> BoolArray:
         """Whose turns since the last round, times the growth of the log-determinant, exceed D; or by a schedule."""
+        if isinstance(self.pool, PooledModels) and self._parameters.by_any_growth:
+            return self.pool.stirred()
         return self._trigger.fired(self.pool.since, self._growth())
 
     def urgency(self) -> FloatArray | None:
@@ -144,8 +181,8 @@ class FNAgents(IndexAgents):
         pool, parameters = self.pool, self._parameters
         if parameters.every is not None:
             return np.zeros(self._n)
-        if isinstance(pool, PooledModels) and parameters.ceaseless:
-            return np.where(pool.stirred(), 1.0, 0.0)  # any growth will do
+        if isinstance(pool, PooledModels) and parameters.by_any_growth:
+            return np.where(pool.stirred(), 1.0, 0.0)
         if isinstance(pool, DiagonalModels):
             base, fresh = pool.base.gram, pool.fresh.gram
         elif parameters.determinant == "full":
@@ -205,10 +242,11 @@ class FNAgents(IndexAgents):
     def _trained(self, who: IntArray, theta: FloatArray) -> FloatArray:
         """(w, p) trained on all own data that a round is about, where an agent has any and has not had enough."""
         count = self.data.given[who]
-        training = (count > 0) & (count <= self._parameters.until)
-        if training.all():
+        if _all_within(count, self._parameters.until):
             self._parameters.train(self._network, theta, self.data, who, count, self._anchor)
-        elif training.any():
+            return theta
+        training = (count > 0) & (count <= self._parameters.until)
+        if training.any():
             some = theta[training]
             self._parameters.train(self._network, some, self.data, who[training], count[training], self._anchor)
             theta[training] = some
@@ -223,6 +261,15 @@ class FNAgents(IndexAgents):
         else:
             doubts = _lengths(phi, 1 / own.diagonals(who), np.arange(len(who)))
         return np.asarray(doubts.min(axis=1) / np.maximum(doubts.max(axis=1), np.finfo(np.float64).tiny))
+
+
+@jit
+def _all_within(count: IntArray, most: int) -> bool:
+    """Whether all numbers lie in 1..most."""
+    found = True
+    for number in count:
+        found &= 0 < number <= most
+    return found
 
 
 def _lengths(phi: FloatArray, inverse: FloatArray, rows: IntArray) -> FloatArray:

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Generator, Mapping
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
 from fedbandits.algorithms.neural.fn_messages import COLLECT
-from fedbandits.contract.arrays import FloatArray, IntArray, shown_to
+from fedbandits.contract.arrays import Array, FloatArray, IntArray, places, shown_to
 from fedbandits.contract.messages import Conversation, Message
 from fedbandits.contract.problem import Problem
 from fedbandits.contract.server import Server
 from fedbandits.contract.streams import Streams
-from fedbandits.linalg.totals import add_total, mean_of
+from fedbandits.linalg.recycled import Recycled, sealed
+from fedbandits.linalg.totals import mean_of, total_of
 
 if TYPE_CHECKING:
     from fedbandits.algorithms.neural.fn_ucb import FNUCB
@@ -35,6 +36,7 @@ class FNServer(Server):
         self.gram = np.zeros((1, *one.shape))
         self.moment, self.count = np.zeros((1, p)), np.zeros(1)
         self.network = parameters.beginning(problem, rng)[None].copy()
+        self._grams, self._means = Recycled(rooms=2), Recycled(rooms=2)
         self.inverses = np.tile(one / parameters.ridge, (1, *(() if parameters.less else (n,)), *([1] * one.ndim)))
 
     def converse(self, callers: IntArray) -> Conversation:
@@ -45,16 +47,9 @@ class FNServer(Server):
         new = yield Message(COLLECT.kind, self._everybody)
         if len(new.who) == 0:
             return
-        add_total(self.gram[0], new.arrays["gram"])
-        self.moment += new.arrays["moment"].sum(axis=0)
-        self.count += new.arrays["count"].sum()
+        self._add(new)
         told: dict[str, FloatArray] = {"gram": self.gram, "moment": self.moment, "count": self.count}
-        if parameters.less:
-            mean_of(new.arrays["inverse"], self.inverses[0])
-            told["inverse"] = self.inverses
-        else:
-            self.inverses[0, new.who] = new.arrays["inverse"]
-            told["inverses"] = self.inverses
+        told["inverse" if parameters.less else "inverses"] = self.inverses
         if parameters.passed_on:
             yield from self._passing(new.who)
         elif "network" in new.arrays:
@@ -64,6 +59,26 @@ class FNServer(Server):
         if "alpha" in new.arrays:
             told["alpha"] = new.arrays["alpha"].min(keepdims=True)
         yield Message("model", self._everybody, shown_to(len(self._everybody), told))
+
+    def _add(self, new: Message) -> None:
+        """Take in what was handed over. Large arrays are written elsewhere and never again: whoever was told the last
+        ones may go on holding them.
+        """
+        gram, inverses = self._grams.empty(self.gram.shape), self._means.empty(self.inverses.shape)
+        total_of(self.gram[0], new.arrays["gram"], gram[0])
+        if self._parameters.less:
+            mean_of(new.arrays["inverse"], inverses[0])
+        else:
+            if len(new.who) < len(self._everybody):
+                inverses[:] = self.inverses
+            inverses[0, places(new.who, len(self._everybody))] = new.arrays["inverse"]
+        self.gram, self.inverses = sealed(gram), sealed(inverses)
+        self.moment += new.arrays["moment"].sum(axis=0)
+        self.count += new.arrays["count"].sum()
+
+    def _take(self, state: Mapping[str, Array], prefix: str) -> None:
+        self.gram, self.inverses = np.empty_like(self.gram), np.empty_like(self.inverses)
+        super()._take(state, prefix)
 
     def _passing(self, who: IntArray) -> Generator[Message, Message, None]:
         """One network, from agent to agent: each trains it on its own data; who does not answer is passed over."""

@@ -116,7 +116,12 @@ class FNUCB(Paced, NetworkParameters):
     @property
     def ceaseless(self) -> bool:
         """Whether a round is due after every turn, of which no determinant need be known."""
-        return self.every == 1 or (self.every is None and self.threshold == 0 and self.determinant == "diagonal")
+        return self.every == 1 or self.by_any_growth
+
+    @property
+    def by_any_growth(self) -> bool:
+        """Whether agents call once they have observed anything but nothing, x = 0."""
+        return self.every is None and self.threshold == 0 and self.determinant == "diagonal"
 
     @property
     def printed(self) -> bool:

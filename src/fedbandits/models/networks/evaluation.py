@@ -21,7 +21,7 @@ def outputs(network: Architecture, theta: FloatArray, rows: IntArray, arms: Floa
     """(w, K) f(x; theta) of `arms` (w, K, d); row i has the parameters `theta[rows[i]]`, theta being (n, p)."""
     lanes = _lanes(network, theta, rows, arms)
     out = np.empty(arms.shape[:2])
-    _outputs(network.sizes, int(network.biased), network.scale, theta, rows, lanes, out)
+    outputs_into(network.sizes, int(network.biased), network.scale, theta, rows, lanes, out)
     return out
 
 
@@ -37,7 +37,7 @@ def gradients(network: Architecture, theta: FloatArray, rows: IntArray, arms: Fl
     """(w, K, p) the gradient of f(x; theta) in theta for each arm; as `outputs`."""
     lanes = _lanes(network, theta, rows, arms)
     out = np.empty((len(arms), network.parameters, arms.shape[1]))
-    _gradients(network.sizes, int(network.biased), network.scale, theta, rows, lanes, out)
+    gradients_into(network.sizes, int(network.biased), network.scale, theta, rows, lanes, out)
     return out.transpose(0, 2, 1)
 
 
@@ -47,8 +47,13 @@ def _lanes(network: Architecture, theta: FloatArray, rows: IntArray, arms: Float
         raise ValueError(f"arms {arms.shape} do not fit {len(rows)} networks of {network.inputs} inputs")
     if not _are_there(rows, len(theta)):
         raise IndexError("rows name parameters that are not there")
+    return lanes_of(arms)
+
+
+def lanes_of(arms: FloatArray) -> FloatArray:
+    """`kernels.as_lanes`, as one type of array, for which functions are compiled once."""
     lanes = kernels.as_lanes(arms)
-    return lanes if lanes.flags.writeable else lanes.copy()  # one type of array, compiled once
+    return lanes if lanes.flags.writeable else lanes.copy()
 
 
 def check_parameters(network: Architecture, theta: FloatArray) -> None:
@@ -192,9 +197,10 @@ def backward(
 
 
 @jit
-def _outputs(
+def outputs_into(
     sizes: IntArray, bias: int, scale: float, theta: FloatArray, rows: IntArray, lanes: FloatArray, out: FloatArray
 ) -> None:
+    """`outputs` of arms as `lanes` (w, d, K), to `out` (w, K); nothing is checked."""
     starts = places(sizes, bias)
     space, found = np.empty(starts[-1] * BLOCK), np.empty(BLOCK)
     for a in range(len(rows)):
@@ -224,9 +230,10 @@ def _hidden(sizes: IntArray, bias: int, theta: FloatArray, rows: IntArray, lanes
 
 
 @jit
-def _gradients(
+def gradients_into(
     sizes: IntArray, bias: int, scale: float, theta: FloatArray, rows: IntArray, lanes: FloatArray, out: FloatArray
 ) -> None:
+    """`gradients` of arms as `lanes` (w, d, K), to `out` (w, p, K); nothing is checked."""
     starts = places(sizes, bias)
     space, back = np.empty(starts[-1] * BLOCK), np.empty(starts[-1] * BLOCK)
     weights, unused = np.full(BLOCK, scale), np.zeros(sizes[-1] + bias)

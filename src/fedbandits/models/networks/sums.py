@@ -11,6 +11,7 @@ import numpy as np
 from fedbandits.contract.arrays import FloatArray, IntArray
 from fedbandits.linalg import kernels
 from fedbandits.linalg.jit import jit
+from fedbandits.models.networks import shallow
 from fedbandits.models.networks.architecture import Architecture
 from fedbandits.models.networks.evaluation import (
     BLOCK,
@@ -43,6 +44,20 @@ def gradient_sums(
     """
     shift, spread = _scaled(who, shift, spread)
     own = _rows(network, theta, who)
+    if len(network.hidden) == 1:
+        return _shallow_sums(
+            network.hidden[0],
+            int(network.biased),
+            network.scale,
+            theta,
+            own,
+            data.arms,
+            data.rewards,
+            who,
+            end,
+            shift,
+            spread,
+        )
     return _gradient_sums(
         network.sizes,
         int(network.biased),
@@ -118,22 +133,12 @@ def descend(
     check_parameters(network, theta)
     if len(theta) != len(who) or anchor.shape != theta.shape[1:]:
         raise ValueError(f"{theta.shape} parameters for {len(who)} agents, anchored at {anchor.shape}")
-    _descend(
-        network.sizes,
-        int(network.biased),
-        network.scale,
-        theta,
-        data.arms,
-        data.rewards,
-        who,
-        end,
-        steps,
-        rate,
-        loss,
-        decay,
-        anchor,
-        farthest,
-    )
+    bias, scale, pull = int(network.biased), network.scale, (rate, loss, decay)
+    if len(network.hidden) == 1:
+        units = network.hidden[0]
+        _descend_shallow(units, bias, scale, theta, data.arms, data.rewards, who, end, steps, pull, anchor, farthest)
+    else:
+        _descend(network.sizes, bias, scale, theta, data.arms, data.rewards, who, end, steps, pull, anchor, farthest)
 
 
 def _scaled(who: IntArray, shift: FloatArray | None, spread: FloatArray | None) -> tuple[FloatArray, FloatArray]:
@@ -254,6 +259,29 @@ def _gradient_sums(
 
 
 @jit
+def _shallow_sums(
+    units: int,
+    bias: int,
+    scale: float,
+    theta: FloatArray,
+    own: IntArray,
+    arms: FloatArray,
+    rewards: FloatArray,
+    who: IntArray,
+    end: IntArray,
+    shift: FloatArray,
+    spread: FloatArray,
+) -> FloatArray:
+    spaces = shallow.room(arms.shape[1] + bias, units)
+    out = np.zeros((len(who), theta.shape[1]))
+    for a in range(len(who)):
+        packed = shallow.pack(arms[who[a]], end[a], bias)
+        targets = (rewards[who[a], : end[a]] - shift[a]) / spread[a]
+        shallow.add_slope(theta[own[a]], units, bias, scale, packed, targets, spaces, out[a])
+    return out
+
+
+@jit
 def _descend(
     sizes: IntArray,
     bias: int,
@@ -264,9 +292,7 @@ def _descend(
     who: IntArray,
     end: IntArray,
     steps: int,
-    rate: float,
-    loss: float,
-    decay: float,
+    pull: tuple[float, float, float],
     anchor: FloatArray,
     farthest: float,
 ) -> None:
@@ -274,22 +300,64 @@ def _descend(
     spaces = _space(sizes, starts, bias)
     slope, before = np.empty(theta.shape[1]), np.empty(theta.shape[1])
     for a in range(len(who)):
-        packed, targets = _packed(arms[who[a]], end[a], bias), rewards[who[a], : end[a]]
-        point, share = theta[a], rate / max(end[a], 1)
+        packed, targets, point = _packed(arms[who[a]], end[a], bias), rewards[who[a], : end[a]], theta[a]
         before[:] = point
         for _ in range(steps):
             slope[:] = 0.0
             _add_slope(sizes, bias, scale, point, starts, packed, targets, spaces, slope)
-            for k in range(len(point)):
-                point[k] -= share * (loss * slope[k] + decay * (point[k] - anchor[k]))
-        square = 0.0
-        for k in range(len(point)):
-            square += point[k] * point[k]
-        length = np.sqrt(square)
-        if not length < np.inf:
-            point[:] = before
-        elif length > farthest:
-            point *= farthest / length
+            _step(point, slope, end[a], pull, anchor)
+        _hold(point, before, farthest)
+
+
+@jit
+def _descend_shallow(
+    units: int,
+    bias: int,
+    scale: float,
+    theta: FloatArray,
+    arms: FloatArray,
+    rewards: FloatArray,
+    who: IntArray,
+    end: IntArray,
+    steps: int,
+    pull: tuple[float, float, float],
+    anchor: FloatArray,
+    farthest: float,
+) -> None:
+    spaces = shallow.room(arms.shape[1] + bias, units)
+    slope, before = np.empty(theta.shape[1]), np.empty(theta.shape[1])
+    for a in range(len(who)):
+        packed, targets, point = shallow.pack(arms[who[a]], end[a], bias), rewards[who[a], : end[a]], theta[a]
+        before[:] = point
+        for _ in range(steps):
+            slope[:] = 0.0
+            shallow.add_slope(point, units, bias, scale, packed, targets, spaces, slope)
+            _step(point, slope, end[a], pull, anchor)
+        _hold(point, before, farthest)
+
+
+@jit
+def _step(
+    point: FloatArray, slope: FloatArray, count: int, pull: tuple[float, float, float], anchor: FloatArray
+) -> None:
+    """See `descend`, in place; `pull` is rate, loss and decay."""
+    rate, loss, decay = pull
+    share = rate / max(count, 1)
+    for k in range(len(point)):
+        point[k] -= share * (loss * slope[k] + decay * (point[k] - anchor[k]))
+
+
+@jit
+def _hold(point: FloatArray, before: FloatArray, farthest: float) -> None:
+    """Cut parameters down to a length of `farthest`; those that are lost become what they were `before`."""
+    square = 0.0
+    for k in range(len(point)):
+        square += point[k] * point[k]
+    length = np.sqrt(square)
+    if not length < np.inf:
+        point[:] = before
+    elif length > farthest:
+        point *= farthest / length
 
 
 @jit
