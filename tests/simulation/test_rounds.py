@@ -16,6 +16,7 @@ from fedbandits.models.optimistic import OptimisticAgents
 from fedbandits.models.ridge import REFRESH_EVERY
 
 CLUSTERS = "clustered-linear:clients=8,clusters=2,dim=5,arms=6"
+CLICKS = "logistic:clients=4,dim=5,arms=6"
 PLAYED = {
     "independent-linucb": "linear",
     "independent-linucb:width=0.3": "linear",
@@ -31,6 +32,15 @@ PLAYED = {
     "oracle-clusters": CLUSTERS,
     "fclub-dc:width=0.5": CLUSTERS,
     "dyclu": CLUSTERS,
+    "fedglb-ucb:scale=0.1": CLICKS,
+    "fedglb-ucb:width=0.3,every=9": CLICKS,
+    "fedglb-ucb-1:updates=20,scale=0.1": CLICKS,
+    "fedglb-ucb-2:updates=20,scale=0.1,momentum=strong": CLICKS,
+    "fedglb-ucb-3:updates=20,scale=0.1": CLICKS,
+    "fedglb-newton:scale=0.1": CLICKS,
+    "one-ucb-glm:scale=0.1": CLICKS,
+    "n-ucb-glm:scale=0.1": CLICKS,
+    "n-ons-glm:scale=0.1": CLICKS,
 }
 
 
@@ -57,9 +67,9 @@ def test_both_ways_make_one_run(algorithm, schedule):
     environment = PLAYED[algorithm]
     small = ":clients=8,dim=5,arms=6" if environment == "linear" else ""
     horizon = 60 if schedule == "all" else 300
-    played, stepped = runs(algorithm, f"{environment}{small},schedule={schedule}", horizon, pieces=(1, 2, 13, 1))
-    assert played.agents.compiled() is not None
-    same(played, stepped)
+    world = f"{environment}{small},schedule={schedule}"
+    assert fb.Simulation(algorithm, world, horizon).agents.compiled() is not None
+    same(*runs(algorithm, world, horizon, pieces=(1, 2, 13, 1)))
 
 
 @pytest.mark.parametrize(

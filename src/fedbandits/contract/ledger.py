@@ -53,11 +53,15 @@ class Ledger(Stateful):
         self.counts = np.zeros((len(DIRECTIONS), len(UNITS)), dtype=np.int64)
         self.conversations = np.zeros((), dtype=np.int64)
 
-    def record(self, message: Message, direction: Direction, wire: Wire, copies: IntArray | None = None) -> None:
-        """Count `message`: every agent's share once, or `copies` (w,) times each."""
+    def record(
+        self, message: Message, direction: Direction, wire: Wire, copies: IntArray | None = None, rounds: int = 1
+    ) -> None:
+        """Count `message`: every agent's share once, or `copies` (w,) times each; `rounds` messages that look alike are
+        counted at once.
+        """
         if copies is not None and copies.shape != message.who.shape:
             raise ValueError(f"copies needs one number for each of {len(message.who)} agents, got {copies.shape}")
-        times = len(message.who) if copies is None else int(copies.sum())
+        times = rounds * (len(message.who) if copies is None else int(copies.sum()))
         row = self.counts[_ROWS[direction]]
         if not message.arrays:
             row[1] += times
@@ -68,7 +72,7 @@ class Ledger(Stateful):
             row[3] += times * size.bytes
         else:
             scalars, weights = wire.sizes_of(message, direction)
-            each = 1 if copies is None else copies
+            each = rounds if copies is None else rounds * copies
             row += (times, 0, int((each * scalars).sum()), int((each * weights).sum()))
 
     def call(self, callers: int) -> None:

@@ -404,8 +404,10 @@ def pick_one(inverse: Floats, theta: Floats, i: int, width: float, arms: Floats,
 
 @jit
 def room_for(d: int, arms: int) -> int:
-    """How many numbers `pick_one`, `observe_one` and `accumulate_one` need to write in between."""
-    return 6 * d + 4 + max(arms, 4)
+    """How many numbers `pick_one`, `observe_one` and `accumulate_one` need to write in between, and 2d at the end for
+    whoever calls them.
+    """
+    return 8 * d + 4 + max(arms, 4)
 
 
 @jit
@@ -442,7 +444,8 @@ def pick_greedy(theta_rows: Floats, lanes: Floats) -> Ints:
 
 
 @jit
-def _gather(lanes: Address, d: int, arms: int, pick: int, out: Address) -> None:
+def gather(lanes: Address, d: int, arms: int, pick: int, out: Address) -> None:
+    """Write the arm `pick` of an agent's lanes (d, K)."""
     for i in range(d):
         store(out, i, load(0.0, lanes, i * arms + pick))
 
@@ -451,7 +454,7 @@ def _gather(lanes: Address, d: int, arms: int, pick: int, out: Address) -> None:
 def _chosen_into(lanes: Floats, picks: Ints, out: Floats) -> None:
     w, d, arms = lanes.shape
     for a in range(w):
-        _gather(address(lanes, a * d * arms), d, arms, picks[a], target(out, a * d))
+        gather(address(lanes, a * d * arms), d, arms, picks[a], target(out, a * d))
 
 
 @jit
@@ -466,7 +469,8 @@ def chosen(lanes: Floats, picks: Ints) -> Floats:
 
 
 @jit
-def _dot(a: Address, b: Address, d: int) -> float:
+def dot(a: Address, b: Address, d: int) -> float:
+    """<a, b>."""
     none = zero(1)
     both = none
     whole = d - d % 4
@@ -479,7 +483,7 @@ def _dot(a: Address, b: Address, d: int) -> float:
 
 
 @jit
-def _product(matrix: Address, x: Address, d: int, out: Address) -> None:
+def product(matrix: Address, x: Address, d: int, out: Address) -> None:
     """out = M x for a symmetric M, whose rows serve as its columns."""
     if d < 4:
         for c in range(d):
@@ -489,7 +493,7 @@ def _product(matrix: Address, x: Address, d: int, out: Address) -> None:
 
 
 @jit
-def _axpy(scale: float, x: Address, y: Address, d: int) -> None:
+def axpy(scale: float, x: Address, y: Address, d: int) -> None:
     """y += scale x, the last and perhaps overlapping register being read before any is written."""
     none = zero(1)
     if d < 4:
@@ -511,7 +515,7 @@ def _add_outer_tile(none: Value, sign: float, x: Address, columns: Address, d: i
 
 
 @jit
-def _add_outer(sign: float, x: Address, d: int, matrix: Address, last: Address) -> None:
+def add_outer(sign: float, x: Address, d: int, matrix: Address, last: Address) -> None:
     """M += sign x x', sign = 1 or -1, with room for four numbers at `last`.
 
     Entry (i, j) is rounded as (j, i) is, so that symmetry is kept to the bit.
@@ -548,17 +552,19 @@ def _add_outer(sign: float, x: Address, d: int, matrix: Address, last: Address) 
 
 
 @jit
-def _update(inverse: Address, theta: Address, x: Address, y: float, d: int, u: Address, last: Address) -> float:
+def sherman_morrison(
+    inverse: Address, theta: Address, x: Address, y: float, d: int, u: Address, last: Address
+) -> float:
     """Sherman-Morrison for one agent; returns q = x' V x before the update."""
-    _product(inverse, x, d, u)
-    q = _dot(u, x, d)
-    error = y - _dot(theta, x, d)
-    _axpy(error / (1.0 + q), u, theta, d)
+    product(inverse, x, d, u)
+    q = dot(u, x, d)
+    error = y - dot(theta, x, d)
+    axpy(error / (1.0 + q), u, theta, d)
     # u u' / (1 + q) as a product of equals keeps the symmetry.
     scale = 1.0 / np.sqrt(1.0 + q)
     for i in range(d):
         store(u, i, scale * load(0.0, u, i))
-    _add_outer(-1.0, u, d, inverse, last)
+    add_outer(-1.0, u, d, inverse, last)
     return q
 
 
@@ -579,7 +585,7 @@ def _rank_one_into(
     for a in range(w):
         i = who[a]
         v = target(inverse, i * d * d)
-        q = _update(v, target(theta, i * d), address(x, a * d), y[a], d, u, last)
+        q = sherman_morrison(v, target(theta, i * d), address(x, a * d), y[a], d, u, last)
         gain[a] = np.log1p(q)
         logdet[i] += gain[a]
 
@@ -613,8 +619,8 @@ def _accumulate_into(
     for a in range(w):
         i = who[a]
         here = address(x, a * d)
-        _add_outer(1.0, here, d, target(gram, i * d * d), last)
-        _axpy(y[a], here, target(moment, i * d), d)
+        add_outer(1.0, here, d, target(gram, i * d * d), last)
+        axpy(y[a], here, target(moment, i * d), d)
         count[i] += 1.0
 
 
@@ -652,12 +658,12 @@ def _observe_at(
     x = scratch
     u = address(scratch, d)
     last = address(scratch, 2 * d)
-    _gather(address(lanes, row * d * arms), d, arms, pick, x)
-    q = _update(target(inverse, i * d * d), target(theta, i * d), x, y, d, u, last)
+    gather(address(lanes, row * d * arms), d, arms, pick, x)
+    q = sherman_morrison(target(inverse, i * d * d), target(theta, i * d), x, y, d, u, last)
     gain: float = np.log1p(q)
     logdet[i] += gain
-    _add_outer(1.0, x, d, target(gram, i * d * d), last)
-    _axpy(y, x, target(moment, i * d), d)
+    add_outer(1.0, x, d, target(gram, i * d * d), last)
+    axpy(y, x, target(moment, i * d), d)
     count[i] += 1.0
     return gain
 
@@ -689,9 +695,9 @@ def accumulate_one(
     """What `accumulate` does for agent i, which has taken the arm `pick` of `lanes[row]`; see `pick_one`."""
     _, d, arms = lanes.shape
     x = target(room, 4 * d)
-    _gather(address(lanes, row * d * arms), d, arms, pick, x)
-    _add_outer(1.0, x, d, target(gram, i * d * d), target(room, 6 * d))
-    _axpy(y, x, target(moment, i * d), d)
+    gather(address(lanes, row * d * arms), d, arms, pick, x)
+    add_outer(1.0, x, d, target(gram, i * d * d), target(room, 6 * d))
+    axpy(y, x, target(moment, i * d), d)
     count[i] += 1.0
 
 
@@ -753,7 +759,7 @@ def observe(
 
 
 @jit
-def _load_upper(matrix: Address, ridge: float, d: int, upper: Address, pitch: int) -> None:
+def load_upper(matrix: Address, ridge: float, d: int, upper: Address, pitch: int) -> None:
     """Upper triangle of the symmetric M + ridge I, of which the lower triangle is read."""
     for j in range(d):
         for i in range(j):
@@ -762,7 +768,7 @@ def _load_upper(matrix: Address, ridge: float, d: int, upper: Address, pitch: in
 
 
 @jit
-def _cholesky(upper: Address, d: int, pitch: int, work: Address) -> bool:
+def cholesky(upper: Address, d: int, pitch: int, work: Address) -> bool:
     """In place: the upper triangle of M becomes U with U' U = M; False unless M > 0 and finite.
 
     What is left of the diagonal is scratch. Rows are `pitch` apart, a multiple of four.
@@ -779,6 +785,50 @@ def _cholesky(upper: Address, d: int, pitch: int, work: Address) -> bool:
         for c in range(first, pitch, 4):
             rest = muladd(-1.0, load(none, work, c - first), load(none, row, c))
             store(row, c, mul(scale, rest))
+    return True
+
+
+@jit
+def forward_solved(upper: Address, d: int, pitch: int, right: Address, out: Address) -> None:
+    """Solve U^T out = right, for the factor U that `cholesky` leaves."""
+    for k in range(d):
+        store(out, k, load(0.0, right, k))
+    for k in range(d):
+        row = address(upper, k * pitch)
+        found = load(0.0, out, k) / load(0.0, row, k)
+        store(out, k, found)
+        axpy(-found, address(row, k + 1), address(out, k + 1), d - k - 1)
+
+
+@jit
+def backward_solved(upper: Address, d: int, pitch: int, out: Address) -> None:
+    """Solve U x = out, in place."""
+    for step in range(d):
+        k = d - 1 - step
+        row = address(upper, k * pitch)
+        left = load(0.0, out, k) - dot(address(row, k + 1), address(out, k + 1), step)
+        store(out, k, left / load(0.0, row, k))
+
+
+@jit
+def solved_one(matrix: Floats, ridge: float, right: Floats, out: Floats) -> bool:
+    """out = (M + ridge I)^-1 right for one matrix (d, d), of which the lower triangle is read; False unless M + ridge I
+    is positive definite and finite.
+    """
+    d = right.shape[0]
+    return _solved_into(matrix, ridge, right, np.empty(d * pitch_of(d)), np.empty(pitch_of(d)), out)
+
+
+@jit
+def _solved_into(matrix: Floats, ridge: float, right: Floats, upper: Floats, work: Floats, out: Floats) -> bool:
+    d = right.shape[0]
+    pitch = pitch_of(d)
+    u = target(upper, 0)
+    load_upper(address(matrix, 0), ridge, d, u, pitch)
+    if not cholesky(u, d, pitch, target(work, 0)):
+        return False
+    forward_solved(u, d, pitch, address(right, 0), target(out, 0))
+    backward_solved(u, d, pitch, target(out, 0))
     return True
 
 
@@ -819,7 +869,8 @@ def _logdet(upper: Address, d: int, pitch: int) -> float:
 
 
 @jit
-def _pitch(d: int) -> int:
+def pitch_of(d: int) -> int:
+    """How far apart rows of d numbers lie in whole registers."""
     return (d + 3) // 4 * 4
 
 
@@ -837,13 +888,13 @@ def _factorise_into(
 ) -> int:
     """Row of the first matrix that cannot be factorised, or -1."""
     m, d = moment.shape
-    pitch = _pitch(d)
+    pitch = pitch_of(d)
     u = target(upper, 0)
     w = target(lower, 0)
     s = target(work, 0)
     for i in range(m):
-        _load_upper(address(gram, i * d * d), ridge, d, u, pitch)
-        if not _cholesky(u, d, pitch, s):
+        load_upper(address(gram, i * d * d), ridge, d, u, pitch)
+        if not cholesky(u, d, pitch, s):
             return i
         logdet[i] = _logdet(u, d, pitch)
         _invert_factor(u, d, pitch, w)
@@ -851,7 +902,7 @@ def _factorise_into(
         # theta = W' (W b): the triangular solves, without the rounding of the product W' W.
         b = address(moment, i * d)
         for k in range(d):
-            store(s, pitch + k, _dot(address(w, k * pitch), b, k + 1))
+            store(s, pitch + k, dot(address(w, k * pitch), b, k + 1))
         _combine(address(s, pitch), 1, w, pitch, d, pitch, s)
         for k in range(d):
             value = load(0.0, s, k)
@@ -864,7 +915,7 @@ def _factorise_into(
 @jit
 def _factorise(gram: Floats, moment: Floats, ridge: float) -> tuple[int, tuple[Floats, Floats, Floats]]:
     m, d = moment.shape
-    pitch = _pitch(d)
+    pitch = pitch_of(d)
     inverse = np.empty((m, d, d))
     theta = np.empty((m, d))
     logdet = np.empty(m)
@@ -877,11 +928,11 @@ def _factorise(gram: Floats, moment: Floats, ridge: float) -> tuple[int, tuple[F
 @jit
 def _logdets_into(gram: Floats, ridge: float, upper: Floats, work: Floats, logdet: Floats) -> int:
     m, d, _ = gram.shape
-    pitch = _pitch(d)
+    pitch = pitch_of(d)
     u = target(upper, 0)
     for i in range(m):
-        _load_upper(address(gram, i * d * d), ridge, d, u, pitch)
-        if not _cholesky(u, d, pitch, target(work, 0)):
+        load_upper(address(gram, i * d * d), ridge, d, u, pitch)
+        if not cholesky(u, d, pitch, target(work, 0)):
             return i
         logdet[i] = _logdet(u, d, pitch)
     return -1
@@ -890,7 +941,7 @@ def _logdets_into(gram: Floats, ridge: float, upper: Floats, work: Floats, logde
 @jit
 def _log_determinants(gram: Floats, ridge: float) -> tuple[int, Floats]:
     m, d, _ = gram.shape
-    pitch = _pitch(d)
+    pitch = pitch_of(d)
     logdet = np.empty(m)
     failed = _logdets_into(gram, ridge, np.zeros(d * pitch), np.zeros(pitch), logdet)
     return failed, logdet
@@ -909,13 +960,13 @@ def _sample_into(
 ) -> int:
     """Position in `who` of the first agent that cannot be factorised, or -1."""
     w, d = z.shape
-    pitch = _pitch(d)
+    pitch = pitch_of(d)
     u = target(upper, 0)
     s = target(work, 0)
     for a in range(w):
         i = who[a]
-        _load_upper(address(inverse, i * d * d), 0.0, d, u, pitch)
-        if not _cholesky(u, d, pitch, s):
+        load_upper(address(inverse, i * d * d), 0.0, d, u, pitch)
+        if not cholesky(u, d, pitch, s):
             return a
         for k in range(d):
             row = address(u, k * pitch)
@@ -925,7 +976,7 @@ def _sample_into(
             store(s, c, 0.0)
         for k in range(d):
             first = k - k % 4
-            _axpy(z[a, k], address(u, k * pitch + first), address(s, first), pitch - first)
+            axpy(z[a, k], address(u, k * pitch + first), address(s, first), pitch - first)
         for c in range(d):
             out[a, c] = muladd(scale, load(0.0, s, c), theta[i, c])
     return -1
@@ -938,7 +989,7 @@ def _sample_gaussian(theta: Floats, inverse: Floats, who: Ints, scale: float, z:
     if who.shape[0] != w:
         raise ValueError("one agent is needed for each row of z")
     _check_who(inverse.shape[0], who)
-    pitch = _pitch(d)
+    pitch = pitch_of(d)
     out = np.empty((w, d))
     failed = _sample_into(theta, inverse, who, scale, z, np.zeros(d * pitch), np.zeros(pitch), out)
     return failed, out

@@ -278,7 +278,9 @@ class Simulation(Stateful):
         if self.server is not None:
             self.server.passed(done - start - 1)
             self._carrier.reachable = None
+            self._carrier.pursues = self.server.pursues
             hold(self.server, np.flatnonzero(self.agents.calling()), self._carrier)
+            self._carrier.pursues = False
             self.syncs[after.stop - 1] = self.ledger.syncs
             self.counts[after.stop - 1] = self.ledger.counts
         self.at[...] = after.stop
