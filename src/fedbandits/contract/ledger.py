@@ -20,7 +20,7 @@ import numpy as np
 from fedbandits.contract.arrays import IntArray
 from fedbandits.contract.messages import Message
 from fedbandits.contract.state import Stateful
-from fedbandits.contract.wire import Direction, Wire
+from fedbandits.contract.wire import Direction, Size, Wire
 
 UNITS = ("messages", "signals", "scalars", "bytes")
 DIRECTIONS: tuple[Direction, ...] = ("up", "down", "peer")
@@ -54,10 +54,17 @@ class Ledger(Stateful):
         self.conversations = np.zeros((), dtype=np.int64)
 
     def record(
-        self, message: Message, direction: Direction, wire: Wire, copies: IntArray | None = None, rounds: int = 1
+        self,
+        message: Message,
+        direction: Direction,
+        wire: Wire,
+        copies: IntArray | None = None,
+        *,
+        rounds: int = 1,
+        size: Size | None = None,
     ) -> None:
         """Count `message`: every agent's share once, or `copies` (w,) times each; `rounds` messages that look alike are
-        counted at once.
+        counted at once. `size` is what a share weighs, where the wire has just said so (`Wire.check`).
         """
         if copies is not None and copies.shape != message.who.shape:
             raise ValueError(f"copies needs one number for each of {len(message.who)} agents, got {copies.shape}")
@@ -66,7 +73,8 @@ class Ledger(Stateful):
         if not message.arrays:
             row[1] += times
         elif not message.lengths:  # all shares weigh the same
-            size = wire.size(message, direction)
+            if size is None:
+                size = wire.size(message, direction)
             row[0] += times
             row[2] += times * size.scalars
             row[3] += times * size.bytes

@@ -51,7 +51,8 @@ def as_lanes(arms: Floats) -> Floats:
 
 
 @jit
-def _check_who(n: int, who: Ints) -> None:
+def check_who(n: int, who: Ints) -> None:
+    """Raise unless `who` are agents of a population of n."""
     for a in range(who.size):
         if who[a] < 0 or who[a] >= n:
             raise IndexError("who names an agent outside the population")
@@ -357,7 +358,7 @@ def _check_choice(inverse: Floats, theta: Floats, width: Floats, who: Ints, lane
     _check_model(inverse, theta, lanes.shape[1])
     if width.shape[0] != lanes.shape[0] or who.shape[0] != lanes.shape[0]:
         raise ValueError("one width and one agent are needed for each set of arms")
-    _check_who(inverse.shape[0], who)
+    check_who(inverse.shape[0], who)
 
 
 @jit
@@ -604,7 +605,7 @@ def rank_one(inverse: Floats, theta: Floats, logdet: Floats, who: Ints, x: Float
     _check_model(inverse, theta, d)
     if logdet.shape[0] != inverse.shape[0] or who.shape[0] != w or y.shape[0] != w:
         raise ValueError("one agent and one reward are needed for each arm")
-    _check_who(inverse.shape[0], who)
+    check_who(inverse.shape[0], who)
     gain = np.empty(w)
     _rank_one_into(inverse, theta, logdet, who, x, y, np.empty(d + 4), gain)
     return gain
@@ -634,7 +635,7 @@ def accumulate(gram: Floats, moment: Floats, count: Floats, who: Ints, x: Floats
     _check_model(gram, moment, d)
     if count.shape[0] != gram.shape[0] or who.shape[0] != w or y.shape[0] != w:
         raise ValueError("one agent and one reward are needed for each arm")
-    _check_who(gram.shape[0], who)
+    check_who(gram.shape[0], who)
     _accumulate_into(gram, moment, count, who, x, y, np.empty(4))
 
 
@@ -748,7 +749,7 @@ def observe(
         raise ValueError("matrices, vectors and arms disagree in shape")
     if who.shape[0] != w or picks.shape[0] != w or y.shape[0] != w:
         raise ValueError("one agent, one pick and one reward are needed for each set of arms")
-    _check_who(n, who)
+    check_who(n, who)
     _check_picks(arms, picks)
     gain = np.empty(w)
     _observe_into(inverse, theta, logdet, gram, moment, count, who, lanes, picks, y, np.empty(2 * d + 4), gain)
@@ -875,6 +876,50 @@ def pitch_of(d: int) -> int:
 
 
 @jit
+def factorise_one(
+    gram: Address,
+    moment: Address,
+    ridge: float,
+    d: int,
+    upper: Address,
+    lower: Address,
+    work: Address,
+    inverse: Address,
+    theta: Address,
+) -> float:
+    """What `factorise` finds for one model, as part of a longer compiled loop: V^-1 and theta are written, log det V is
+    returned, NaN where there is none.
+
+    Rows of `upper` and `lower` are `pitch_of(d)` apart; `work` has room for two of them.
+    """
+    pitch = pitch_of(d)
+    load_upper(gram, ridge, d, upper, pitch)
+    if not cholesky(upper, d, pitch, work):
+        return np.nan
+    logdet = _logdet(upper, d, pitch)
+    _invert_factor(upper, d, pitch, lower)
+    _gram_of_factor(lower, d, pitch, work, inverse)
+    # theta = W' (W b): the triangular solves, without the rounding of the product W' W.
+    for k in range(d):
+        store(work, pitch + k, dot(address(lower, k * pitch), moment, k + 1))
+    _combine(address(work, pitch), 1, lower, pitch, d, pitch, work)
+    for k in range(d):
+        value = load(0.0, work, k)
+        if not abs(value) < np.inf:  # `isfinite` may be folded to true
+            return np.nan
+        store(theta, k, value)
+    return logdet
+
+
+@jit
+def logdet_one(gram: Address, ridge: float, d: int, upper: Address, work: Address) -> float:
+    """log det(gram + ridge I) of one matrix; see `factorise_one`."""
+    pitch = pitch_of(d)
+    load_upper(gram, ridge, d, upper, pitch)
+    return _logdet(upper, d, pitch) if cholesky(upper, d, pitch, work) else np.nan
+
+
+@jit
 def _factorise_into(
     gram: Floats,
     moment: Floats,
@@ -888,27 +933,12 @@ def _factorise_into(
 ) -> int:
     """Row of the first matrix that cannot be factorised, or -1."""
     m, d = moment.shape
-    pitch = pitch_of(d)
-    u = target(upper, 0)
-    w = target(lower, 0)
-    s = target(work, 0)
+    u, w, s = target(upper, 0), target(lower, 0), target(work, 0)
     for i in range(m):
-        load_upper(address(gram, i * d * d), ridge, d, u, pitch)
-        if not cholesky(u, d, pitch, s):
+        a, b = address(gram, i * d * d), address(moment, i * d)
+        logdet[i] = factorise_one(a, b, ridge, d, u, w, s, target(inverse, i * d * d), target(theta, i * d))
+        if not abs(logdet[i]) < np.inf:
             return i
-        logdet[i] = _logdet(u, d, pitch)
-        _invert_factor(u, d, pitch, w)
-        _gram_of_factor(w, d, pitch, s, target(inverse, i * d * d))
-        # theta = W' (W b): the triangular solves, without the rounding of the product W' W.
-        b = address(moment, i * d)
-        for k in range(d):
-            store(s, pitch + k, dot(address(w, k * pitch), b, k + 1))
-        _combine(address(s, pitch), 1, w, pitch, d, pitch, s)
-        for k in range(d):
-            value = load(0.0, s, k)
-            if not abs(value) < np.inf:  # `isfinite` may be folded to true
-                return i
-            theta[i, k] = value
     return -1
 
 
@@ -928,13 +958,10 @@ def _factorise(gram: Floats, moment: Floats, ridge: float) -> tuple[int, tuple[F
 @jit
 def _logdets_into(gram: Floats, ridge: float, upper: Floats, work: Floats, logdet: Floats) -> int:
     m, d, _ = gram.shape
-    pitch = pitch_of(d)
-    u = target(upper, 0)
     for i in range(m):
-        load_upper(address(gram, i * d * d), ridge, d, u, pitch)
-        if not cholesky(u, d, pitch, target(work, 0)):
+        logdet[i] = logdet_one(address(gram, i * d * d), ridge, d, target(upper, 0), target(work, 0))
+        if not abs(logdet[i]) < np.inf:
             return i
-        logdet[i] = _logdet(u, d, pitch)
     return -1
 
 
@@ -988,7 +1015,7 @@ def _sample_gaussian(theta: Floats, inverse: Floats, who: Ints, scale: float, z:
     _check_model(inverse, theta, d)
     if who.shape[0] != w:
         raise ValueError("one agent is needed for each row of z")
-    _check_who(inverse.shape[0], who)
+    check_who(inverse.shape[0], who)
     pitch = pitch_of(d)
     out = np.empty((w, d))
     failed = _sample_into(theta, inverse, who, scale, z, np.zeros(d * pitch), np.zeros(pitch), out)

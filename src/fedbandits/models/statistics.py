@@ -14,6 +14,9 @@ import numpy as np
 from fedbandits.contract.arrays import FloatArray, IntArray, places
 from fedbandits.contract.state import Stateful
 from fedbandits.linalg import kernels
+from fedbandits.linalg.borrowing import borrowed
+from fedbandits.linalg.jit import jit
+from fedbandits.linalg.recycled import Recycled
 
 
 class Statistics(Stateful):
@@ -25,6 +28,7 @@ class Statistics(Stateful):
         self.gram = kernels.aligned((n, dim, dim))
         self.moment = np.zeros((n, dim))
         self.count = np.zeros(n)
+        self._letters = Recycled()
 
     def __iter__(self) -> Iterator[FloatArray]:
         return iter((self.gram, self.moment, self.count))
@@ -51,3 +55,48 @@ class Statistics(Stateful):
         self.gram[rows] += gram
         self.moment[rows] += moment
         self.count[rows] += count
+
+    def lacking(self, who: IntArray, pools: Statistics, rows: IntArray, *, counted: bool) -> dict[str, FloatArray]:
+        """What row `rows[a]` of `pools` has beyond the statistics of `who[a]`, by name; see `rows`."""
+        d = self.moment.shape[1]
+        found = (self._letters.empty((len(who), d, d)), np.empty((len(who), d)), np.empty(len(who)))
+        _subtract(tuple(pools), rows, tuple(self), who, found)
+        gram, moment, count = found
+        return {"gram": gram, "moment": moment} | ({"count": count} if counted else {})
+
+    def copy_from(self, who: IntArray, pools: Statistics, rows: IntArray) -> None:
+        """Let the statistics of `who[a]` be those in row `rows[a]` of `pools`."""
+        _copy(tuple(pools), rows, tuple(self), who)
+
+
+Sums = tuple[FloatArray, FloatArray, FloatArray]
+
+
+@jit
+def _subtract(pools: Sums, rows: IntArray, known: Sums, who: IntArray, out: Sums) -> None:
+    pool_gram, pool_moment, pool_count = borrowed(pools)
+    gram, moment, count = borrowed(known)
+    kernels.check_who(len(pool_count), rows)
+    kernels.check_who(len(count), who)
+    for a in range(len(who)):
+        i, row = who[a], rows[a]
+        for j in range(moment.shape[1]):
+            for k in range(moment.shape[1]):
+                out[0][a, j, k] = pool_gram[row, j, k] - gram[i, j, k]
+            out[1][a, j] = pool_moment[row, j] - moment[i, j]
+        out[2][a] = pool_count[row] - count[i]
+
+
+@jit
+def _copy(pools: Sums, rows: IntArray, known: Sums, who: IntArray) -> None:
+    pool_gram, pool_moment, pool_count = borrowed(pools)
+    gram, moment, count = borrowed(known)
+    kernels.check_who(len(pool_count), rows)
+    kernels.check_who(len(count), who)
+    for a in range(len(who)):
+        i, row = who[a], rows[a]
+        for j in range(moment.shape[1]):
+            for k in range(moment.shape[1]):
+                gram[i, j, k] = pool_gram[row, j, k]
+            moment[i, j] = pool_moment[row, j]
+        count[i] = pool_count[row]

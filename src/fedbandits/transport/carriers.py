@@ -34,19 +34,19 @@ class Carrier(ABC):
 
         The reply's `who` are those who were reached; it carries arrays only if an answer was due.
         """
-        self.wire.check(request, "down")
+        size = self.wire.check(request, "down")
         request = self._reaching(request)
         if len(request.who) == 0:
             return Message(request.kind, request.who)
-        self.ledger.record(request, "down", self.wire)
+        self.ledger.record(request, "down", self.wire, size=size)
         reply = self._deliver(request)
         if reply is None:
             return Message(request.kind, request.who)
-        self.wire.check(reply, "up")
+        weighs = self.wire.check(reply, "up")
         rounds = reply.rounds if isinstance(reply, Closing) else 1
         if rounds > 1:
-            self.ledger.record(request, "down", self.wire, rounds=rounds - 1)
-        self.ledger.record(reply, "up", self.wire, rounds=rounds)
+            self.ledger.record(request, "down", self.wire, rounds=rounds - 1, size=size)
+        self.ledger.record(reply, "up", self.wire, rounds=rounds, size=weighs)
         return reply
 
     def _reaching(self, request: Message) -> Message:

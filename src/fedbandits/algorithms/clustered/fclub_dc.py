@@ -159,9 +159,9 @@ class FCLUBServer(Server):
         lacking = ((behind > self._threshold) | taken_out) & (self.unseen > 0) & ~self.moved
         late = np.flatnonzero(lacking)
         if len(late):
-            held = self.known.rows(late, counted=True)
-            mine = self.pools.rows(self.labels[late], counted=True)
-            heard = yield Message(NEWS.kind, late, {name: mine[name] - held[name] for name in held})
+            heard = yield Message(
+                NEWS.kind, late, self.known.lacking(late, self.pools, self.labels[late], counted=True)
+            )
             self._now_knows(heard.who)
 
     def _detect(self) -> Conversation:
@@ -204,7 +204,6 @@ class FCLUBServer(Server):
 
     def _now_knows(self, who: IntArray) -> None:
         labels = self.labels[who]
-        for known, pool in zip(self.known, self.pools, strict=True):
-            known[who] = pool[labels]
+        self.known.copy_from(who, self.pools, labels)
         self.known_logdet[who] = self.pool_logdet[labels]
         self.unseen[who] = 0

@@ -150,10 +150,8 @@ class NewtonAgents(GlobalUpdates, OptimisticAgents):
         return local_steps(s)
 
     def _hand_over(self, who: IntArray) -> dict[str, FloatArray]:
-        fresh = self.models.fresh
-        new = {"gram": fresh.gram[who], "count": fresh.count[who]}
-        self.models.settle(who)
-        return new
+        handed = self.models.hand_over(who)
+        return {"gram": handed.gram, "count": handed.count}
 
     def _take_back(self, who: IntArray, gram: FloatArray, count: FloatArray) -> None:
         # predictions are never handed over: whether their sum counts as settled makes no difference

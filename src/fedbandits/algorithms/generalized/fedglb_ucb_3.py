@@ -167,10 +167,8 @@ class OnlineNewtonAgents(OnSchedule, OptimisticAgents):
         who, models = request.who, self.models
         if request.kind == COLLECT.kind:
             gradient = self.data.gradients(self._s.link, who, self.last[who], given=False)
-            reply = Message(EPOCH.kind, who, {"gram": models.fresh.gram[who], "gradient": gradient})
             self.data.give(who)
-            models.settle(who)
-            return reply
+            return Message(EPOCH.kind, who, {"gram": models.hand_over(who).gram, "gradient": gradient})
         if request.kind != ONLINE.kind:
             raise WireError(f"online Newton agents do not understand {request.kind!r}")
         told = request.arrays

@@ -121,11 +121,9 @@ class AsyncServer(Server):
         late = np.flatnonzero(lacking)
         if len(late) == 0:
             return
-        counted = self._parameters.tells_counts
-        held = self.known.rows(late, counted=counted)
-        pool = self.pool.rows(np.zeros(1, dtype=np.int64), counted=counted)
-        reached = yield Message(NEWS.kind, late, {name: pool[name] - held[name] for name in held})
-        for known, pooled_share in zip(self.known, self.pool, strict=True):
-            known[reached.who] = pooled_share
+        the_pool = np.zeros_like(late)
+        news = self.known.lacking(late, self.pool, the_pool, counted=self._parameters.tells_counts)
+        reached = yield Message(NEWS.kind, late, news)
+        self.known.copy_from(reached.who, self.pool, the_pool[: len(reached.who)])
         self.known_logdet[reached.who] = pooled
         self.unseen[reached.who] = 0
