@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 from typing import TypeAlias
 
@@ -14,7 +15,8 @@ Floats: TypeAlias = NDArray[np.float64]
 
 
 class Recycled:
-    """Gives the same array out again and again, as long as nobody else holds it or a view of it; else a new one.
+    """Gives the same room out again and again, as long as nobody else holds what was given out or a view of it; else
+    new room. It grows to what was asked for most.
 
     With `lines` it begins at a cache line.
     """
@@ -26,12 +28,13 @@ class Recycled:
 
     def empty(self, shape: tuple[int, ...]) -> Floats:
         """An array of that shape, whose numbers are whatever was there."""
-        # the array is referred to by this object and by the call alone; what it is part of, if so, by the array as well
+        size = math.prod(shape)
+        # the room is referred to by this object and by the call alone; what it is part of, if so, by the room as well
         held = sys.getrefcount(self._room) > 2 or (self._owner is not None and sys.getrefcount(self._owner) > 3)
-        if held or self._room.shape != shape:
-            self._room = self._new(shape)
+        if held or len(self._room) < size:
+            self._room = self._new((size,))
             self._owner = self._room.base
-        return self._room
+        return self._room[:size].reshape(shape)
 
     def rows(self, array: Floats, who: NDArray[np.int64]) -> Floats:
         """`array[who]`."""

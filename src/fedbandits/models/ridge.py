@@ -194,7 +194,7 @@ class RidgeModels(Stateful):
             raise ValueError(f"one set of statistics is needed for each of {len(who)} models")
         if len(gram) > 1 and gram.strides[0] == 0 and moment.strides[0] == 0:
             gram, moment = gram[:1], moment[:1]
-        given = RidgeSums(_own(gram), _own(moment), np.broadcast_to(count, len(who)).copy())
+        given = RidgeSums(_own(gram), _own(moment), np.array(count, dtype=np.float64))
         d = self.dim
         known = RidgeResults(
             self._results.empty((len(who), d, d)), np.empty((len(who), d)), np.empty(len(who)), np.empty(len(who))
@@ -412,4 +412,5 @@ def solve(gram: FloatArray, moment: FloatArray, ridge: float) -> tuple[FloatArra
 
 
 def _own(array: FloatArray) -> FloatArray:
-    return np.require(array, dtype=np.float64, requirements=["C", "W"])
+    own = array.flags.carray and array.dtype == np.float64
+    return array if own else np.require(array, dtype=np.float64, requirements=["C", "W"])

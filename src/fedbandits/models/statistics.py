@@ -15,7 +15,7 @@ from fedbandits.contract.arrays import FloatArray, IntArray, places
 from fedbandits.contract.state import Stateful
 from fedbandits.linalg import kernels
 from fedbandits.linalg.borrowing import borrowed
-from fedbandits.linalg.jit import jit
+from fedbandits.linalg.jit import jit, jit_in_order
 from fedbandits.linalg.recycled import Recycled
 
 
@@ -56,6 +56,13 @@ class Statistics(Stateful):
         self.moment[rows] += moment
         self.count[rows] += count
 
+    def merge_all(self, row: int, gram: FloatArray, moment: FloatArray, count: FloatArray) -> bool:
+        """Add the sum of several shares, (w, d, d), (w, d), (w,), to one row; whether any of them takes something out
+        of it, its gram having a negative trace.
+        """
+        self.count[row] += count.sum()
+        return _add_sum(np.ascontiguousarray(gram), np.ascontiguousarray(moment), self.gram[row], self.moment[row])
+
     def lacking(self, who: IntArray, pools: Statistics, rows: IntArray, *, counted: bool) -> dict[str, FloatArray]:
         """What row `rows[a]` of `pools` has beyond the statistics of `who[a]`, by name; see `rows`."""
         d = self.moment.shape[1]
@@ -70,6 +77,27 @@ class Statistics(Stateful):
 
 
 Sums = tuple[FloatArray, FloatArray, FloatArray]
+
+
+@jit_in_order
+def _add_sum(gram: FloatArray, moment: FloatArray, pooled_gram: FloatArray, pooled_moment: FloatArray) -> bool:
+    """Shares are added up first, one after the other, and then to the row, as numpy's sums are."""
+    w, d = moment.shape
+    total, vector = np.zeros((d, d)), np.zeros(d)
+    taken_out = False
+    for a in range(w):
+        trace = 0.0
+        for j in range(d):
+            for k in range(d):
+                total[j, k] += gram[a, j, k]
+            vector[j] += moment[a, j]
+            trace += gram[a, j, j]
+        taken_out |= trace < 0.0
+    for j in range(d):
+        for k in range(d):
+            pooled_gram[j, k] += total[j, k]
+        pooled_moment[j] += vector[j]
+    return taken_out
 
 
 @jit
