@@ -163,3 +163,48 @@ def test_what_is_not_finite_stops_the_run(monkeypatch):
     monkeypatch.setattr(LinearWorld, "_draw", spoiled)
     with pytest.raises(ValueError, match=r"step 5: what agent 2 sees"):
         simulation.run()
+
+
+def descended(how=lambda agents: None):
+    """A run of global updates by descent, and how often agents were asked for gradients one by one."""
+    run = fb.Simulation("fedglb-ucb-1:updates=3,scale=0.1", CLICKS, 30, seed=1)
+    how(run.agents)
+    asked = []
+    answer = type(run.agents).answer
+
+    def noted(request):
+        asked.append(request.kind)
+        return answer(run.agents, request)
+
+    return run, asked, noted
+
+
+def test_rounds_of_a_descent_are_played_at_once_and_all_counted():
+    played, _, _ = descended()
+    played.run()
+    watched, asked, noted = descended()
+    watched.agents.answer = noted  # somebody looks on
+    watched.run()
+    same(played, watched)
+    assert asked.count("gradient") == int(watched.server.rounds) > 3 * 3
+    assert played.ledger.up.messages == 4 * (int(played.server.rounds) + 3)
+
+
+def test_answers_that_others_have_a_hand_in_are_not_played_at_once():
+    run = fb.Simulation("fedglb-ucb-1:updates=3,scale=0.1", CLICKS, 30, attack="flip:share=0.25")
+    assert run.agents.pursue(None) is None
+    run.run()
+    assert run.ledger.up.messages == 4 * (int(run.server.rounds) + 3)
+
+
+def test_storage_that_is_full_is_enlarged_step_by_step():
+    """Capacity is the horizon: an agent that has used it up plays its next turn in Python."""
+    played, stepped = (fb.Simulation("n-ons-glm", CLICKS, 30, seed=3) for _ in range(2))
+    for run in (played, stepped):
+        run.agents.data.arms = run.agents.data.arms[:, :, :4].copy()
+        run.agents.data.rewards = run.agents.data.rewards[:, :4].copy()
+    stepped.compiled = False
+    for run in (played, stepped):
+        run.run()
+    assert played.agents.data.rewards.shape == (4, 32)
+    same(played, stepped)

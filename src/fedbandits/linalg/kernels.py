@@ -486,11 +486,59 @@ def dot(a: Address, b: Address, d: int) -> float:
 @jit
 def product(matrix: Address, x: Address, d: int, out: Address) -> None:
     """out = M x for a symmetric M, whose rows serve as its columns."""
-    if d < 4:
-        for c in range(d):
-            _combine_tile(0.0, x, 1, address(matrix, c), d, d, address(out, c))
+    weighted(x, matrix, d, d, d, out)
+
+
+@jit
+def weighted(weights: Address, rows: Address, pitch: int, count: int, size: int, out: Address) -> None:
+    """out[c] = sum_j weights[j] rows[j, c] over `count` rows of `size` numbers, which begin `pitch` apart."""
+    if size < 4:
+        for c in range(size):
+            _combine_tile(0.0, weights, 1, address(rows, c), pitch, count, address(out, c))
     else:
-        _combine(x, 1, matrix, d, d, d, out)
+        _combine(weights, 1, rows, pitch, count, size, out)
+
+
+@jit
+def add_dots(rows: Address, pitch: int, count: int, size: int, x: Address, out: Address) -> None:
+    """out[j] += <row j, x> for `count` rows of `size` numbers, which begin `pitch` apart: five at a time, none of which
+    waits for another.
+    """
+    none = zero(1)
+    whole = size - size % 4
+    j = 0
+    while j + 5 <= count:
+        r0 = address(rows, j * pitch)
+        r1, r2, r3, r4 = address(r0, pitch), address(r0, 2 * pitch), address(r0, 3 * pitch), address(r0, 4 * pitch)
+        s0, s1, s2, s3, s4 = none, none, none, none, none
+        for c in range(0, whole, 4):
+            y = load(none, x, c)
+            s0 = muladd(y, load(none, r0, c), s0)
+            s1 = muladd(y, load(none, r1, c), s1)
+            s2 = muladd(y, load(none, r2, c), s2)
+            s3 = muladd(y, load(none, r3, c), s3)
+            s4 = muladd(y, load(none, r4, c), s4)
+        _add_total(s0, r0, whole, size, x, address(out, j))
+        _add_total(s1, r1, whole, size, x, address(out, j + 1))
+        _add_total(s2, r2, whole, size, x, address(out, j + 2))
+        _add_total(s3, r3, whole, size, x, address(out, j + 3))
+        _add_total(s4, r4, whole, size, x, address(out, j + 4))
+        j += 5
+    while j < count:
+        row = address(rows, j * pitch)
+        some = none
+        for c in range(0, whole, 4):
+            some = muladd(load(none, x, c), load(none, row, c), some)
+        _add_total(some, row, whole, size, x, address(out, j))
+        j += 1
+
+
+@jit
+def _add_total(some: Value, row: Address, whole: int, size: int, x: Address, out: Address) -> None:
+    result = total(some)
+    for c in range(whole, size):
+        result = muladd(load(0.0, x, c), load(0.0, row, c), result)
+    store(out, 0, load(0.0, out, 0) + result)
 
 
 @jit

@@ -13,6 +13,7 @@ from fedbandits.contract.state import Stateful
 from fedbandits.linalg import kernels
 from fedbandits.linalg.jit import jit, jit_inside
 from fedbandits.linalg.links import MeanFunction, cumulant, mean, slope, to_means
+from fedbandits.linalg.simd import address, target
 
 BLOCK = 256
 """Observations that are gone over together: few enough to stay in the fastest cache."""
@@ -144,19 +145,35 @@ def gradients(
     theta: FloatArray,
 ) -> FloatArray:
     """(w, d) see `Observations.gradients`, over the observations from `first` (n,) to `end` (n,) of each."""
-    d = arms.shape[1]
-    out = np.zeros((len(who), d))
-    gaps = np.empty(BLOCK)
+    out = np.zeros(theta.shape)
+    _gradients_into(code, arms, rewards, who, first, end, theta, np.empty(BLOCK), out)
+    return out
+
+
+@jit
+def _gradients_into(
+    code: int,
+    arms: FloatArray,
+    rewards: FloatArray,
+    who: IntArray,
+    first: IntArray,
+    end: IntArray,
+    theta: FloatArray,
+    gaps: FloatArray,
+    out: FloatArray,
+) -> None:
+    _, d, capacity = arms.shape
+    kernels.check_who(len(first), who)
     for a in range(len(who)):
         i = who[a]
         for begin in range(first[i], end[i], BLOCK):
             size = min(BLOCK, end[i] - begin)
-            _score(arms[i], begin, size, theta[a], gaps)
+            rows = address(arms, i * d * capacity + begin)
+            kernels.weighted(address(theta, a * d), rows, capacity, d, size, target(gaps, 0))
             to_means(code, gaps, size)
             for s in range(size):
                 gaps[s] -= rewards[i, np.uint64(begin + s)]
-            _add_sums(arms[i], begin, size, gaps, out[a])
-    return out
+            kernels.add_dots(rows, capacity, d, size, address(gaps, 0), target(out, a * d))
 
 
 @jit
