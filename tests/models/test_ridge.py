@@ -134,6 +134,10 @@ def test_shares_are_pooled_compared_and_copied():
     for pool, share in zip(pools, shares, strict=True):
         np.testing.assert_array_equal(pool[1], share.sum(axis=0))
         assert not pool[0].any()
+    scattered = Statistics(2, D)
+    scattered.scatter(np.array([1, 0, 1]), *shares)
+    for pool, share in zip(scattered, shares, strict=True):
+        np.testing.assert_array_equal(pool, np.stack([share[1], share[0] + share[2]]))
     assert pools.merge_all(1, -shares[0][:1], -shares[1][:1], -shares[2][:1])  # something was taken out
     known.merge(np.arange(N), *random_statistics(N, rng))
     who, rows = np.array([3, 1]), np.array([1, 0])

@@ -31,6 +31,7 @@ PLAYED = {
     "hetofedbandit-async:explore=9": CLUSTERS,
     "oracle-clusters": CLUSTERS,
     "fclub-dc:width=0.5": CLUSTERS,
+    "fclub-dc:width=published": CLUSTERS,
     "dyclu": CLUSTERS,
     "fedglb-ucb:scale=0.1": CLICKS,
     "fedglb-ucb:width=0.3,every=9": CLICKS,

@@ -18,6 +18,9 @@ from fedbandits.linalg.borrowing import borrowed
 from fedbandits.linalg.jit import jit, jit_in_order
 from fedbandits.linalg.recycled import Recycled
 
+Sums = tuple[FloatArray, FloatArray, FloatArray]
+"""gram (m, d, d), moment (m, d), count (m,)."""
+
 
 class Statistics(Stateful):
     """n sets of sufficient statistics: `gram` (n, d, d), `moment` (n, d), `count` (n,)."""
@@ -32,6 +35,11 @@ class Statistics(Stateful):
 
     def __iter__(self) -> Iterator[FloatArray]:
         return iter((self.gram, self.moment, self.count))
+
+    @property
+    def sums(self) -> Sums:
+        """All of them, for compiled functions."""
+        return self.gram, self.moment, self.count
 
     def rows(self, who: IntArray, *, counted: bool) -> dict[str, FloatArray]:
         """The statistics of `who` by name, as a message carries them; counts only where asked for."""
@@ -63,20 +71,22 @@ class Statistics(Stateful):
         self.count[row] += count.sum()
         return _add_sum(np.ascontiguousarray(gram), np.ascontiguousarray(moment), self.gram[row], self.moment[row])
 
+    def scatter(self, rows: IntArray, gram: FloatArray, moment: FloatArray, count: FloatArray) -> None:
+        """Add share a to row `rows[a]`, one after the other; several may go to the same one."""
+        shares = (np.ascontiguousarray(gram), np.ascontiguousarray(moment), np.ascontiguousarray(count))
+        _scatter(self.sums, rows, shares)
+
     def lacking(self, who: IntArray, pools: Statistics, rows: IntArray, *, counted: bool) -> dict[str, FloatArray]:
         """What row `rows[a]` of `pools` has beyond the statistics of `who[a]`, by name; see `rows`."""
         d = self.moment.shape[1]
         found = (self._letters.empty((len(who), d, d)), np.empty((len(who), d)), np.empty(len(who)))
-        _subtract(tuple(pools), rows, tuple(self), who, found)
+        _subtract(pools.sums, rows, self.sums, who, found)
         gram, moment, count = found
         return {"gram": gram, "moment": moment} | ({"count": count} if counted else {})
 
     def copy_from(self, who: IntArray, pools: Statistics, rows: IntArray) -> None:
         """Let the statistics of `who[a]` be those in row `rows[a]` of `pools`."""
-        _copy(tuple(pools), rows, tuple(self), who)
-
-
-Sums = tuple[FloatArray, FloatArray, FloatArray]
+        _copy(pools.sums, rows, self.sums, who)
 
 
 @jit_in_order
@@ -98,6 +108,20 @@ def _add_sum(gram: FloatArray, moment: FloatArray, pooled_gram: FloatArray, pool
             pooled_gram[j, k] += total[j, k]
         pooled_moment[j] += vector[j]
     return taken_out
+
+
+@jit
+def _scatter(pools: Sums, rows: IntArray, shares: Sums) -> None:
+    gram, moment, count = borrowed(pools)
+    more_gram, more_moment, more_count = borrowed(shares)
+    kernels.check_who(len(count), rows)
+    for a in range(len(rows)):
+        i = rows[a]
+        for j in range(moment.shape[1]):
+            for k in range(moment.shape[1]):
+                gram[i, j, k] += more_gram[a, j, k]
+            moment[i, j] += more_moment[a, j]
+        count[i] += more_count[a]
 
 
 @jit
