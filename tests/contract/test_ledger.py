@@ -52,6 +52,30 @@ def test_copies_are_links_crossed():
     assert (ledger.peer.messages, ledger.peer.scalars) == (7, 21)
 
 
+def test_rounds_that_look_alike_are_counted_at_once():
+    wire = Wire().speaking([Utterance("m", "up", (vector("x", 3),)), Utterance("ask", "down")], {})
+    told, ask = Message("m", np.arange(2), {"x": np.zeros((2, 3))}), Message("ask", np.arange(2))
+    one, many = Ledger(), Ledger()
+    for _ in range(5):
+        one.record(told, "up", wire)
+        one.record(ask, "down", wire)
+    many.record(told, "up", wire, rounds=5, size=wire.check(told, "up"))
+    many.record(ask, "down", wire, rounds=5, size=wire.check(ask, "down"))
+    np.testing.assert_array_equal(one.counts, many.counts)
+
+
+def test_rounds_of_shares_that_differ_are_counted_at_once():
+    wire = Wire().speaking([Utterance("m", "up", (WireField("x", (Ragged("k"),)),))], {})
+    told = Message("m", np.arange(2), {"x": np.zeros((2, 3))}, {"k": np.array([1, 3])})
+    one, many = Ledger(), Ledger()
+    for _ in range(5):
+        one.record(told, "up", wire)
+    assert wire.check(told, "up") is None
+    many.record(told, "up", wire, rounds=5)
+    np.testing.assert_array_equal(one.counts, many.counts)
+    assert many.up.scalars == 5 * 4
+
+
 def test_copies_need_one_number_for_each_agent():
     ledger = Ledger()
     with pytest.raises(ValueError, match="one number for each of 2 agents"):

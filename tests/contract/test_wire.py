@@ -379,6 +379,13 @@ class TestDeclarations:
         self.wire.check(self.good, "up")
         self.wire.check(Message("k", np.arange(2), {"v": np.zeros((2, 3)), "extra": np.zeros(2)}), "up")
 
+    def test_what_a_share_weighs_is_said_with_the_verdict(self):
+        for _ in range(2):  # looked up the second time
+            assert self.wire.check(self.good, "up") == self.wire.size(self.good, "up")
+        other = Message("k", np.arange(2), {"v": np.zeros((2, 3)), "extra": np.zeros(2)})
+        assert self.wire.check(other, "up") == self.wire.size(other, "up") != self.wire.size(self.good, "up")
+        assert Wire().check(self.good, "up") is None
+
     @pytest.mark.parametrize("direction", ["down", "peer"])
     def test_the_direction_belongs_to_the_declaration(self, direction):
         with pytest.raises(WireError, match="never declared"):

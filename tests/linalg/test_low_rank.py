@@ -75,6 +75,10 @@ def test_room_is_used_again_unless_somebody_holds_it():
     place = second.__array_interface__["data"]
     del second
     assert room.empty((2, 3)).__array_interface__["data"] == place
+    smaller = room.empty((1, 2))  # in the same room
+    assert smaller.shape == (1, 2)
+    assert smaller.__array_interface__["data"] == place
+    assert room.empty((1, 2)).__array_interface__["data"] != place
     with pytest.raises(IndexError, match="rows 0 to 4 of 4"):
         room.rows(source, np.array([0, 4]))
 

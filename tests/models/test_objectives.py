@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.optimize import approx_fprime, minimize
 
-from fedbandits.contract.messages import Message
+from fedbandits.contract.messages import Message, Opening
 from fedbandits.linalg.links import MeanFunction, cumulant
 from fedbandits.models.minimisers import accelerated, newton
 from fedbandits.models.objectives import (
@@ -17,6 +17,7 @@ from fedbandits.models.objectives import (
     PooledObjective,
     SomebodyIsAwayError,
     evaluated,
+    pursued,
 )
 from fedbandits.models.observations import Observations
 
@@ -125,6 +126,50 @@ def test_minimisers_find_what_one_would_find_with_all_data_at_hand(name):
     assert by_steps.certified
     assert federation.asked == [ASK_GRADIENT.kind] * by_steps.rounds
     np.testing.assert_allclose(by_steps.theta, by_newton.theta, atol=1e-5)
+
+
+@every_link
+@pytest.mark.parametrize(("momentum", "cap"), [("fista", 5000), ("strong", 5000), ("none", 7)])
+def test_a_course_ends_where_its_rounds_end(name, momentum, cap):
+    """To the last bit, with as many rounds, whether certified or capped."""
+
+    def descent(objective):
+        return accelerated(objective, np.zeros(D), smooth=3.0, strong=0.1, tolerance=1e-6, cap=cap, momentum=momentum)
+
+    federation = Federation(name)
+    by_rounds = federation.hold(descent(federation.objective))
+    conversation = descent(federation.objective)
+    closing = pursued(federation.data, federation.link, next(conversation))
+    assert closing.rounds == by_rounds.rounds == len(federation.asked)
+    with pytest.raises(StopIteration) as end:
+        conversation.send(closing)
+    at_once = end.value.value
+    assert (at_once.rounds, at_once.certified) == (by_rounds.rounds, by_rounds.certified)
+    assert at_once.certified == (cap > 7)
+    assert at_once.theta.tobytes() == by_rounds.theta.tobytes()
+    assert at_once.gradient.tobytes() == by_rounds.gradient.tobytes()
+
+
+def test_a_course_of_another_kind_is_for_others():
+    federation = Federation("logistic")
+    shown = {"theta": np.zeros((N, D))}
+    assert pursued(federation.data, federation.link, Opening(ASK_GRADIENT.kind, np.arange(N), shown)) is None
+    other = next(federation.objective.gradient(np.zeros(D)))
+    assert not isinstance(other, Opening)
+
+
+@pytest.mark.parametrize("count", [1, 3, 4, 6, 255, 257, 600])
+@pytest.mark.parametrize("dim", [1, 4, 5, 7, 10])
+def test_gradients_of_few_and_many(count, dim):
+    rng = np.random.default_rng(count)
+    data = Observations(2, dim, 8)
+    x, y = rng.standard_normal((count, dim)), rng.random(count)
+    for place in range(count):
+        data.keep(np.array([1]), x[place : place + 1], y[place : place + 1])
+    data.give(np.array([1]))
+    theta = rng.standard_normal((1, dim))
+    found = data.gradients(MeanFunction("logistic"), np.array([1]), theta, given=True)[0]
+    np.testing.assert_allclose(found, x.T @ (1 / (1 + np.exp(-x @ theta[0])) - y), rtol=1e-11, atol=1e-12)
 
 
 @pytest.mark.parametrize("ask", ["gradient", "curvature"])

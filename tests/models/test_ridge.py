@@ -78,6 +78,80 @@ def test_settling_changes_nothing_known():
     assert models.base.count.tolist() == [0, 5, 5, 0]
 
 
+def test_what_is_handed_over_is_what_was_fresh():
+    rng = np.random.default_rng(4)
+    models = RidgeModels(N, D, RIDGE)
+    models.replace(np.arange(N), *random_statistics(N, rng))
+    for _ in range(3):
+        observe(models, np.arange(N), rng)
+    who = np.array([2, 0])
+    base, fresh = ([array.copy() for array in sums] for sums in (models.base, models.fresh))
+    handed = models.hand_over(who)
+    for sent, new, settled, before in zip(handed, fresh, models.base, base, strict=True):
+        np.testing.assert_array_equal(sent, new[who])
+        np.testing.assert_array_equal(settled[who], before[who] + new[who])
+        np.testing.assert_array_equal(settled[[1, 3]], before[[1, 3]])
+    assert models.fresh.count.tolist() == [0, 3, 0, 3]
+    kept = handed.gram.copy()
+    observe(models, np.arange(N), rng)
+    again = models.hand_over(who)  # a message that somebody holds is not written over
+    np.testing.assert_array_equal(handed.gram, kept)
+    assert (again.gram != kept).any()
+    assert again.named(counted=False).keys() == {"gram", "moment"}
+
+
+def test_a_model_that_does_not_exist_is_refused():
+    models = RidgeModels(N, D, RIDGE)
+    for act in (models.settle, lambda who: models.absorb(who, *random_statistics(1, np.random.default_rng(0)))):
+        with pytest.raises(IndexError):
+            act(np.array([N]))
+
+
+@pytest.mark.parametrize("adding", [False, True])
+def test_nobody_learns_other_bits_than_alone(adding):
+    """Whoever has nothing of its own and is told the same is computed once, and nobody can tell."""
+    rng = np.random.default_rng(5)
+    models = RidgeModels(N, D, RIDGE)
+    observe(models, np.array([1, 3]), rng)
+    gram, moment, count = random_statistics(1, rng)
+    alone = [RidgeModels(1, D, RIDGE) for _ in range(N)]
+    for i, one in enumerate(alone):
+        for mine, all_of_us in zip((*one.fresh, *one.base), (*models.fresh, *models.base), strict=True):
+            mine[:] = all_of_us[i : i + 1]
+        (one.absorb if adding else one.replace)(np.zeros(1, dtype=np.int64), gram, moment, count)
+    shown = (np.broadcast_to(gram, (N, D, D)), np.broadcast_to(moment, (N, D)), np.broadcast_to(count, N))
+    (models.absorb if adding else models.replace)(np.arange(N), *shown)
+    for i, one in enumerate(alone):
+        for name in ("inverse", "theta", "logdet", "growth"):
+            assert getattr(models, name)[i].tobytes() == getattr(one, name)[0].tobytes()
+
+
+def test_shares_are_pooled_compared_and_copied():
+    rng = np.random.default_rng(6)
+    pools, known = Statistics(2, D), Statistics(N, D)
+    shares = random_statistics(3, rng)
+    assert not pools.merge_all(1, *shares)
+    for pool, share in zip(pools, shares, strict=True):
+        np.testing.assert_array_equal(pool[1], share.sum(axis=0))
+        assert not pool[0].any()
+    scattered = Statistics(2, D)
+    scattered.scatter(np.array([1, 0, 1]), *shares)
+    for pool, share in zip(scattered, shares, strict=True):
+        np.testing.assert_array_equal(pool, np.stack([share[1], share[0] + share[2]]))
+    assert pools.merge_all(1, -shares[0][:1], -shares[1][:1], -shares[2][:1])  # something was taken out
+    known.merge(np.arange(N), *random_statistics(N, rng))
+    who, rows = np.array([3, 1]), np.array([1, 0])
+    lacking = known.lacking(who, pools, rows, counted=True)
+    for name, pool, mine in zip(("gram", "moment", "count"), pools, known, strict=True):
+        np.testing.assert_array_equal(lacking[name], pool[rows] - mine[who])
+    assert "count" not in known.lacking(who, pools, rows, counted=False)
+    known.copy_from(who, pools, rows)
+    np.testing.assert_array_equal(known.gram[who], pools.gram[rows])
+    assert known.count.tolist() == [6, 0, 6, 12]
+    with pytest.raises(IndexError):
+        known.copy_from(np.array([0]), pools, np.array([2]))
+
+
 def test_replacing_keeps_what_was_observed_since():
     rng = np.random.default_rng(1)
     models = RidgeModels(N, D, RIDGE)

@@ -16,6 +16,7 @@ from fedbandits.models.optimistic import OptimisticAgents
 from fedbandits.models.ridge import REFRESH_EVERY
 
 CLUSTERS = "clustered-linear:clients=8,clusters=2,dim=5,arms=6"
+CLICKS = "logistic:clients=4,dim=5,arms=6"
 PLAYED = {
     "independent-linucb": "linear",
     "independent-linucb:width=0.3": "linear",
@@ -30,7 +31,17 @@ PLAYED = {
     "hetofedbandit-async:explore=9": CLUSTERS,
     "oracle-clusters": CLUSTERS,
     "fclub-dc:width=0.5": CLUSTERS,
+    "fclub-dc:width=published": CLUSTERS,
     "dyclu": CLUSTERS,
+    "fedglb-ucb:scale=0.1": CLICKS,
+    "fedglb-ucb:width=0.3,every=9": CLICKS,
+    "fedglb-ucb-1:updates=20,scale=0.1": CLICKS,
+    "fedglb-ucb-2:updates=20,scale=0.1,momentum=strong": CLICKS,
+    "fedglb-ucb-3:updates=20,scale=0.1": CLICKS,
+    "fedglb-newton:scale=0.1": CLICKS,
+    "one-ucb-glm:scale=0.1": CLICKS,
+    "n-ucb-glm:scale=0.1": CLICKS,
+    "n-ons-glm:scale=0.1": CLICKS,
 }
 
 
@@ -57,9 +68,9 @@ def test_both_ways_make_one_run(algorithm, schedule):
     environment = PLAYED[algorithm]
     small = ":clients=8,dim=5,arms=6" if environment == "linear" else ""
     horizon = 60 if schedule == "all" else 300
-    played, stepped = runs(algorithm, f"{environment}{small},schedule={schedule}", horizon, pieces=(1, 2, 13, 1))
-    assert played.agents.compiled() is not None
-    same(played, stepped)
+    world = f"{environment}{small},schedule={schedule}"
+    assert fb.Simulation(algorithm, world, horizon).agents.compiled() is not None
+    same(*runs(algorithm, world, horizon, pieces=(1, 2, 13, 1)))
 
 
 @pytest.mark.parametrize(
@@ -153,3 +164,48 @@ def test_what_is_not_finite_stops_the_run(monkeypatch):
     monkeypatch.setattr(LinearWorld, "_draw", spoiled)
     with pytest.raises(ValueError, match=r"step 5: what agent 2 sees"):
         simulation.run()
+
+
+def descended(how=lambda agents: None):
+    """A run of global updates by descent, and how often agents were asked for gradients one by one."""
+    run = fb.Simulation("fedglb-ucb-1:updates=3,scale=0.1", CLICKS, 30, seed=1)
+    how(run.agents)
+    asked = []
+    answer = type(run.agents).answer
+
+    def noted(request):
+        asked.append(request.kind)
+        return answer(run.agents, request)
+
+    return run, asked, noted
+
+
+def test_rounds_of_a_descent_are_played_at_once_and_all_counted():
+    played, _, _ = descended()
+    played.run()
+    watched, asked, noted = descended()
+    watched.agents.answer = noted  # somebody looks on
+    watched.run()
+    same(played, watched)
+    assert asked.count("gradient") == int(watched.server.rounds) > 3 * 3
+    assert played.ledger.up.messages == 4 * (int(played.server.rounds) + 3)
+
+
+def test_answers_that_others_have_a_hand_in_are_not_played_at_once():
+    run = fb.Simulation("fedglb-ucb-1:updates=3,scale=0.1", CLICKS, 30, attack="flip:share=0.25")
+    assert run.agents.pursue(None) is None
+    run.run()
+    assert run.ledger.up.messages == 4 * (int(run.server.rounds) + 3)
+
+
+def test_storage_that_is_full_is_enlarged_step_by_step():
+    """Capacity is the horizon: an agent that has used it up plays its next turn in Python."""
+    played, stepped = (fb.Simulation("n-ons-glm", CLICKS, 30, seed=3) for _ in range(2))
+    for run in (played, stepped):
+        run.agents.data.arms = run.agents.data.arms[:, :, :4].copy()
+        run.agents.data.rewards = run.agents.data.rewards[:, :4].copy()
+    stepped.compiled = False
+    for run in (played, stepped):
+        run.run()
+    assert played.agents.data.rewards.shape == (4, 32)
+    same(played, stepped)

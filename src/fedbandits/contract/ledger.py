@@ -20,7 +20,7 @@ import numpy as np
 from fedbandits.contract.arrays import IntArray
 from fedbandits.contract.messages import Message
 from fedbandits.contract.state import Stateful
-from fedbandits.contract.wire import Direction, Wire
+from fedbandits.contract.wire import Direction, Size, Wire
 
 UNITS = ("messages", "signals", "scalars", "bytes")
 DIRECTIONS: tuple[Direction, ...] = ("up", "down", "peer")
@@ -53,22 +53,34 @@ class Ledger(Stateful):
         self.counts = np.zeros((len(DIRECTIONS), len(UNITS)), dtype=np.int64)
         self.conversations = np.zeros((), dtype=np.int64)
 
-    def record(self, message: Message, direction: Direction, wire: Wire, copies: IntArray | None = None) -> None:
-        """Count `message`: every agent's share once, or `copies` (w,) times each."""
+    def record(
+        self,
+        message: Message,
+        direction: Direction,
+        wire: Wire,
+        copies: IntArray | None = None,
+        *,
+        rounds: int = 1,
+        size: Size | None = None,
+    ) -> None:
+        """Count `message`: every agent's share once, or `copies` (w,) times each; `rounds` messages that look alike are
+        counted at once. `size` is what a share weighs, where the wire has just said so (`Wire.check`).
+        """
         if copies is not None and copies.shape != message.who.shape:
             raise ValueError(f"copies needs one number for each of {len(message.who)} agents, got {copies.shape}")
-        times = len(message.who) if copies is None else int(copies.sum())
+        times = rounds * (len(message.who) if copies is None else int(copies.sum()))
         row = self.counts[_ROWS[direction]]
         if not message.arrays:
             row[1] += times
         elif not message.lengths:  # all shares weigh the same
-            size = wire.size(message, direction)
+            if size is None:
+                size = wire.size(message, direction)
             row[0] += times
             row[2] += times * size.scalars
             row[3] += times * size.bytes
         else:
             scalars, weights = wire.sizes_of(message, direction)
-            each = 1 if copies is None else copies
+            each = rounds if copies is None else rounds * copies
             row += (times, 0, int((each * scalars).sum()), int((each * weights).sum()))
 
     def call(self, callers: int) -> None:

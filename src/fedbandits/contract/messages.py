@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Generator, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from fedbandits.contract.arrays import Array, BoolArray, IntArray
 
@@ -34,6 +35,26 @@ class Message:
         """The shares of some of its agents: those in the given places, or where the mask is true."""
         arrays = {name: array[rows] for name, array in self.arrays.items()}
         return Message(self.kind, self.who[rows], arrays, {name: held[rows] for name, held in self.lengths.items()})
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Opening(Message):
+    """A request that is followed by others of its kind to the same agents, each of which follows from the sum of the
+    answers to the one before: `course` says how, as compiled functions take it, and is moved on by them.
+
+    Whoever carries it may take it as the message that it is. Where nobody looks on and agents know such a course
+    (`Population.pursue`), all of the rounds are played at once, with the same numbers, and the last one's answer, a
+    `Closing`, is returned.
+    """
+
+    course: Any = None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Closing(Message):
+    """The answer to the last request of a course, of `rounds` requests in all."""
+
+    rounds: int = 1
 
 
 @dataclass(frozen=True, slots=True, eq=False)

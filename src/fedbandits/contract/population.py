@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from fedbandits.contract.arrays import BoolArray, FloatArray, IntArray, State
-from fedbandits.contract.messages import Inbox, Message
+from fedbandits.contract.messages import Closing, Inbox, Message, Opening
 from fedbandits.contract.protection import Protection
 from fedbandits.contract.state import Stateful
 from fedbandits.contract.wire import WireError
@@ -99,6 +99,12 @@ class Population(Stateful):
     def answer(self, request: Message) -> Message | None:
         """Do what `request` says to its addressees; None where there is nothing to send back."""
         raise WireError(f"{type(self).__name__} do not understand {request.kind!r}")
+
+    def pursue(self, opening: Opening) -> Closing | None:
+        """What `answer` would say to the last request of a course, all of whose rounds are played; None where these
+        agents do not know such a course, or would not answer now as those do who know it.
+        """
+        return None
 
     def ponder(self, request: Message) -> Callable[[], Message] | None:
         """How to find what `answer` would say to `request` now, where that changes nothing and may take long; None

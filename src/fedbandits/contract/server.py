@@ -22,6 +22,10 @@ class Server(Stateful):
     waits: ClassVar[bool] = False
     """Whether it does nothing at all as long as nobody calls."""
 
+    pursues: ClassVar[bool] = False
+    """Whether nobody stands between it and whoever carries what it says, so that a course that it opens (`Opening`) may
+    be played to its end."""
+
     @abstractmethod
     def converse(self, callers: IntArray) -> Conversation:
         """Given the floor after every step, with those who called (perhaps nobody): talk, or return."""

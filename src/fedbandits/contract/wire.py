@@ -213,10 +213,15 @@ class Wire:
         """The same wire, bound to what one algorithm declares."""
         return Wire(self.packed, tuple(utterances), dict(sizes))
 
-    def check(self, message: Message, direction: Direction) -> None:
-        """Raise `WireError` unless `message` is one of the declared utterances."""
-        if self.utterances is None or self._known_form(message, direction) is not None:
-            return
+    def check(self, message: Message, direction: Direction) -> Size | None:
+        """Raise `WireError` unless `message` is one of the declared utterances. Returns what every agent's share weighs
+        where that is known by now, and the same for all.
+        """
+        if self.utterances is None:
+            return None
+        known = self._known_form(message, direction)
+        if known is not None:
+            return known.size
         declared = self.declared(message.kind, direction)
         required = {name for name, item in declared.items() if not item.optional}
         if not required <= message.arrays.keys() <= declared.keys():
@@ -237,8 +242,11 @@ class Wire:
                     f"{name!r} of message {message.kind!r} ({direction}) has shape {array.shape[1:]} "
                     f"per agent, declared is {self._expected(item)}"
                 )
-        if not message.lengths:
-            self._remember(message, direction, self._measure(message, direction, 0))
+        if message.lengths:
+            return None
+        size = self._measure(message, direction, 0)
+        self._remember(message, direction, size)
+        return size
 
     def size(self, message: Message, direction: Direction, row: int = 0) -> Size:
         """Scalars and bytes of one agent's share of `message`, without encoding it."""

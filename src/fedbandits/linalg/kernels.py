@@ -51,7 +51,8 @@ def as_lanes(arms: Floats) -> Floats:
 
 
 @jit
-def _check_who(n: int, who: Ints) -> None:
+def check_who(n: int, who: Ints) -> None:
+    """Raise unless `who` are agents of a population of n."""
     for a in range(who.size):
         if who[a] < 0 or who[a] >= n:
             raise IndexError("who names an agent outside the population")
@@ -357,7 +358,7 @@ def _check_choice(inverse: Floats, theta: Floats, width: Floats, who: Ints, lane
     _check_model(inverse, theta, lanes.shape[1])
     if width.shape[0] != lanes.shape[0] or who.shape[0] != lanes.shape[0]:
         raise ValueError("one width and one agent are needed for each set of arms")
-    _check_who(inverse.shape[0], who)
+    check_who(inverse.shape[0], who)
 
 
 @jit
@@ -404,8 +405,10 @@ def pick_one(inverse: Floats, theta: Floats, i: int, width: float, arms: Floats,
 
 @jit
 def room_for(d: int, arms: int) -> int:
-    """How many numbers `pick_one`, `observe_one` and `accumulate_one` need to write in between."""
-    return 6 * d + 4 + max(arms, 4)
+    """How many numbers `pick_one`, `observe_one` and `accumulate_one` need to write in between, and 2d at the end for
+    whoever calls them.
+    """
+    return 8 * d + 4 + max(arms, 4)
 
 
 @jit
@@ -442,7 +445,8 @@ def pick_greedy(theta_rows: Floats, lanes: Floats) -> Ints:
 
 
 @jit
-def _gather(lanes: Address, d: int, arms: int, pick: int, out: Address) -> None:
+def gather(lanes: Address, d: int, arms: int, pick: int, out: Address) -> None:
+    """Write the arm `pick` of an agent's lanes (d, K)."""
     for i in range(d):
         store(out, i, load(0.0, lanes, i * arms + pick))
 
@@ -451,7 +455,7 @@ def _gather(lanes: Address, d: int, arms: int, pick: int, out: Address) -> None:
 def _chosen_into(lanes: Floats, picks: Ints, out: Floats) -> None:
     w, d, arms = lanes.shape
     for a in range(w):
-        _gather(address(lanes, a * d * arms), d, arms, picks[a], target(out, a * d))
+        gather(address(lanes, a * d * arms), d, arms, picks[a], target(out, a * d))
 
 
 @jit
@@ -466,7 +470,8 @@ def chosen(lanes: Floats, picks: Ints) -> Floats:
 
 
 @jit
-def _dot(a: Address, b: Address, d: int) -> float:
+def dot(a: Address, b: Address, d: int) -> float:
+    """<a, b>."""
     none = zero(1)
     both = none
     whole = d - d % 4
@@ -479,17 +484,65 @@ def _dot(a: Address, b: Address, d: int) -> float:
 
 
 @jit
-def _product(matrix: Address, x: Address, d: int, out: Address) -> None:
+def product(matrix: Address, x: Address, d: int, out: Address) -> None:
     """out = M x for a symmetric M, whose rows serve as its columns."""
-    if d < 4:
-        for c in range(d):
-            _combine_tile(0.0, x, 1, address(matrix, c), d, d, address(out, c))
-    else:
-        _combine(x, 1, matrix, d, d, d, out)
+    weighted(x, matrix, d, d, d, out)
 
 
 @jit
-def _axpy(scale: float, x: Address, y: Address, d: int) -> None:
+def weighted(weights: Address, rows: Address, pitch: int, count: int, size: int, out: Address) -> None:
+    """out[c] = sum_j weights[j] rows[j, c] over `count` rows of `size` numbers, which begin `pitch` apart."""
+    if size < 4:
+        for c in range(size):
+            _combine_tile(0.0, weights, 1, address(rows, c), pitch, count, address(out, c))
+    else:
+        _combine(weights, 1, rows, pitch, count, size, out)
+
+
+@jit
+def add_dots(rows: Address, pitch: int, count: int, size: int, x: Address, out: Address) -> None:
+    """out[j] += <row j, x> for `count` rows of `size` numbers, which begin `pitch` apart: five at a time, none of which
+    waits for another.
+    """
+    none = zero(1)
+    whole = size - size % 4
+    j = 0
+    while j + 5 <= count:
+        r0 = address(rows, j * pitch)
+        r1, r2, r3, r4 = address(r0, pitch), address(r0, 2 * pitch), address(r0, 3 * pitch), address(r0, 4 * pitch)
+        s0, s1, s2, s3, s4 = none, none, none, none, none
+        for c in range(0, whole, 4):
+            y = load(none, x, c)
+            s0 = muladd(y, load(none, r0, c), s0)
+            s1 = muladd(y, load(none, r1, c), s1)
+            s2 = muladd(y, load(none, r2, c), s2)
+            s3 = muladd(y, load(none, r3, c), s3)
+            s4 = muladd(y, load(none, r4, c), s4)
+        _add_total(s0, r0, whole, size, x, address(out, j))
+        _add_total(s1, r1, whole, size, x, address(out, j + 1))
+        _add_total(s2, r2, whole, size, x, address(out, j + 2))
+        _add_total(s3, r3, whole, size, x, address(out, j + 3))
+        _add_total(s4, r4, whole, size, x, address(out, j + 4))
+        j += 5
+    while j < count:
+        row = address(rows, j * pitch)
+        some = none
+        for c in range(0, whole, 4):
+            some = muladd(load(none, x, c), load(none, row, c), some)
+        _add_total(some, row, whole, size, x, address(out, j))
+        j += 1
+
+
+@jit
+def _add_total(some: Value, row: Address, whole: int, size: int, x: Address, out: Address) -> None:
+    result = total(some)
+    for c in range(whole, size):
+        result = muladd(load(0.0, x, c), load(0.0, row, c), result)
+    store(out, 0, load(0.0, out, 0) + result)
+
+
+@jit
+def axpy(scale: float, x: Address, y: Address, d: int) -> None:
     """y += scale x, the last and perhaps overlapping register being read before any is written."""
     none = zero(1)
     if d < 4:
@@ -511,7 +564,7 @@ def _add_outer_tile(none: Value, sign: float, x: Address, columns: Address, d: i
 
 
 @jit
-def _add_outer(sign: float, x: Address, d: int, matrix: Address, last: Address) -> None:
+def add_outer(sign: float, x: Address, d: int, matrix: Address, last: Address) -> None:
     """M += sign x x', sign = 1 or -1, with room for four numbers at `last`.
 
     Entry (i, j) is rounded as (j, i) is, so that symmetry is kept to the bit.
@@ -548,17 +601,19 @@ def _add_outer(sign: float, x: Address, d: int, matrix: Address, last: Address) 
 
 
 @jit
-def _update(inverse: Address, theta: Address, x: Address, y: float, d: int, u: Address, last: Address) -> float:
+def sherman_morrison(
+    inverse: Address, theta: Address, x: Address, y: float, d: int, u: Address, last: Address
+) -> float:
     """Sherman-Morrison for one agent; returns q = x' V x before the update."""
-    _product(inverse, x, d, u)
-    q = _dot(u, x, d)
-    error = y - _dot(theta, x, d)
-    _axpy(error / (1.0 + q), u, theta, d)
+    product(inverse, x, d, u)
+    q = dot(u, x, d)
+    error = y - dot(theta, x, d)
+    axpy(error / (1.0 + q), u, theta, d)
     # u u' / (1 + q) as a product of equals keeps the symmetry.
     scale = 1.0 / np.sqrt(1.0 + q)
     for i in range(d):
         store(u, i, scale * load(0.0, u, i))
-    _add_outer(-1.0, u, d, inverse, last)
+    add_outer(-1.0, u, d, inverse, last)
     return q
 
 
@@ -579,7 +634,7 @@ def _rank_one_into(
     for a in range(w):
         i = who[a]
         v = target(inverse, i * d * d)
-        q = _update(v, target(theta, i * d), address(x, a * d), y[a], d, u, last)
+        q = sherman_morrison(v, target(theta, i * d), address(x, a * d), y[a], d, u, last)
         gain[a] = np.log1p(q)
         logdet[i] += gain[a]
 
@@ -598,7 +653,7 @@ def rank_one(inverse: Floats, theta: Floats, logdet: Floats, who: Ints, x: Float
     _check_model(inverse, theta, d)
     if logdet.shape[0] != inverse.shape[0] or who.shape[0] != w or y.shape[0] != w:
         raise ValueError("one agent and one reward are needed for each arm")
-    _check_who(inverse.shape[0], who)
+    check_who(inverse.shape[0], who)
     gain = np.empty(w)
     _rank_one_into(inverse, theta, logdet, who, x, y, np.empty(d + 4), gain)
     return gain
@@ -613,8 +668,8 @@ def _accumulate_into(
     for a in range(w):
         i = who[a]
         here = address(x, a * d)
-        _add_outer(1.0, here, d, target(gram, i * d * d), last)
-        _axpy(y[a], here, target(moment, i * d), d)
+        add_outer(1.0, here, d, target(gram, i * d * d), last)
+        axpy(y[a], here, target(moment, i * d), d)
         count[i] += 1.0
 
 
@@ -628,7 +683,7 @@ def accumulate(gram: Floats, moment: Floats, count: Floats, who: Ints, x: Floats
     _check_model(gram, moment, d)
     if count.shape[0] != gram.shape[0] or who.shape[0] != w or y.shape[0] != w:
         raise ValueError("one agent and one reward are needed for each arm")
-    _check_who(gram.shape[0], who)
+    check_who(gram.shape[0], who)
     _accumulate_into(gram, moment, count, who, x, y, np.empty(4))
 
 
@@ -652,12 +707,12 @@ def _observe_at(
     x = scratch
     u = address(scratch, d)
     last = address(scratch, 2 * d)
-    _gather(address(lanes, row * d * arms), d, arms, pick, x)
-    q = _update(target(inverse, i * d * d), target(theta, i * d), x, y, d, u, last)
+    gather(address(lanes, row * d * arms), d, arms, pick, x)
+    q = sherman_morrison(target(inverse, i * d * d), target(theta, i * d), x, y, d, u, last)
     gain: float = np.log1p(q)
     logdet[i] += gain
-    _add_outer(1.0, x, d, target(gram, i * d * d), last)
-    _axpy(y, x, target(moment, i * d), d)
+    add_outer(1.0, x, d, target(gram, i * d * d), last)
+    axpy(y, x, target(moment, i * d), d)
     count[i] += 1.0
     return gain
 
@@ -689,9 +744,9 @@ def accumulate_one(
     """What `accumulate` does for agent i, which has taken the arm `pick` of `lanes[row]`; see `pick_one`."""
     _, d, arms = lanes.shape
     x = target(room, 4 * d)
-    _gather(address(lanes, row * d * arms), d, arms, pick, x)
-    _add_outer(1.0, x, d, target(gram, i * d * d), target(room, 6 * d))
-    _axpy(y, x, target(moment, i * d), d)
+    gather(address(lanes, row * d * arms), d, arms, pick, x)
+    add_outer(1.0, x, d, target(gram, i * d * d), target(room, 6 * d))
+    axpy(y, x, target(moment, i * d), d)
     count[i] += 1.0
 
 
@@ -742,7 +797,7 @@ def observe(
         raise ValueError("matrices, vectors and arms disagree in shape")
     if who.shape[0] != w or picks.shape[0] != w or y.shape[0] != w:
         raise ValueError("one agent, one pick and one reward are needed for each set of arms")
-    _check_who(n, who)
+    check_who(n, who)
     _check_picks(arms, picks)
     gain = np.empty(w)
     _observe_into(inverse, theta, logdet, gram, moment, count, who, lanes, picks, y, np.empty(2 * d + 4), gain)
@@ -753,7 +808,7 @@ def observe(
 
 
 @jit
-def _load_upper(matrix: Address, ridge: float, d: int, upper: Address, pitch: int) -> None:
+def load_upper(matrix: Address, ridge: float, d: int, upper: Address, pitch: int) -> None:
     """Upper triangle of the symmetric M + ridge I, of which the lower triangle is read."""
     for j in range(d):
         for i in range(j):
@@ -762,7 +817,7 @@ def _load_upper(matrix: Address, ridge: float, d: int, upper: Address, pitch: in
 
 
 @jit
-def _cholesky(upper: Address, d: int, pitch: int, work: Address) -> bool:
+def cholesky(upper: Address, d: int, pitch: int, work: Address) -> bool:
     """In place: the upper triangle of M becomes U with U' U = M; False unless M > 0 and finite.
 
     What is left of the diagonal is scratch. Rows are `pitch` apart, a multiple of four.
@@ -779,6 +834,50 @@ def _cholesky(upper: Address, d: int, pitch: int, work: Address) -> bool:
         for c in range(first, pitch, 4):
             rest = muladd(-1.0, load(none, work, c - first), load(none, row, c))
             store(row, c, mul(scale, rest))
+    return True
+
+
+@jit
+def forward_solved(upper: Address, d: int, pitch: int, right: Address, out: Address) -> None:
+    """Solve U^T out = right, for the factor U that `cholesky` leaves."""
+    for k in range(d):
+        store(out, k, load(0.0, right, k))
+    for k in range(d):
+        row = address(upper, k * pitch)
+        found = load(0.0, out, k) / load(0.0, row, k)
+        store(out, k, found)
+        axpy(-found, address(row, k + 1), address(out, k + 1), d - k - 1)
+
+
+@jit
+def backward_solved(upper: Address, d: int, pitch: int, out: Address) -> None:
+    """Solve U x = out, in place."""
+    for step in range(d):
+        k = d - 1 - step
+        row = address(upper, k * pitch)
+        left = load(0.0, out, k) - dot(address(row, k + 1), address(out, k + 1), step)
+        store(out, k, left / load(0.0, row, k))
+
+
+@jit
+def solved_one(matrix: Floats, ridge: float, right: Floats, out: Floats) -> bool:
+    """out = (M + ridge I)^-1 right for one matrix (d, d), of which the lower triangle is read; False unless M + ridge I
+    is positive definite and finite.
+    """
+    d = right.shape[0]
+    return _solved_into(matrix, ridge, right, np.empty(d * pitch_of(d)), np.empty(pitch_of(d)), out)
+
+
+@jit
+def _solved_into(matrix: Floats, ridge: float, right: Floats, upper: Floats, work: Floats, out: Floats) -> bool:
+    d = right.shape[0]
+    pitch = pitch_of(d)
+    u = target(upper, 0)
+    load_upper(address(matrix, 0), ridge, d, u, pitch)
+    if not cholesky(u, d, pitch, target(work, 0)):
+        return False
+    forward_solved(u, d, pitch, address(right, 0), target(out, 0))
+    backward_solved(u, d, pitch, target(out, 0))
     return True
 
 
@@ -819,8 +918,53 @@ def _logdet(upper: Address, d: int, pitch: int) -> float:
 
 
 @jit
-def _pitch(d: int) -> int:
+def pitch_of(d: int) -> int:
+    """How far apart rows of d numbers lie in whole registers."""
     return (d + 3) // 4 * 4
+
+
+@jit
+def factorise_one(
+    gram: Address,
+    moment: Address,
+    ridge: float,
+    d: int,
+    upper: Address,
+    lower: Address,
+    work: Address,
+    inverse: Address,
+    theta: Address,
+) -> float:
+    """What `factorise` finds for one model, as part of a longer compiled loop: V^-1 and theta are written, log det V is
+    returned, NaN where there is none.
+
+    Rows of `upper` and `lower` are `pitch_of(d)` apart; `work` has room for two of them.
+    """
+    pitch = pitch_of(d)
+    load_upper(gram, ridge, d, upper, pitch)
+    if not cholesky(upper, d, pitch, work):
+        return np.nan
+    logdet = _logdet(upper, d, pitch)
+    _invert_factor(upper, d, pitch, lower)
+    _gram_of_factor(lower, d, pitch, work, inverse)
+    # theta = W' (W b): the triangular solves, without the rounding of the product W' W.
+    for k in range(d):
+        store(work, pitch + k, dot(address(lower, k * pitch), moment, k + 1))
+    _combine(address(work, pitch), 1, lower, pitch, d, pitch, work)
+    for k in range(d):
+        value = load(0.0, work, k)
+        if not abs(value) < np.inf:  # `isfinite` may be folded to true
+            return np.nan
+        store(theta, k, value)
+    return logdet
+
+
+@jit
+def logdet_one(gram: Address, ridge: float, d: int, upper: Address, work: Address) -> float:
+    """log det(gram + ridge I) of one matrix; see `factorise_one`."""
+    pitch = pitch_of(d)
+    load_upper(gram, ridge, d, upper, pitch)
+    return _logdet(upper, d, pitch) if cholesky(upper, d, pitch, work) else np.nan
 
 
 @jit
@@ -837,34 +981,19 @@ def _factorise_into(
 ) -> int:
     """Row of the first matrix that cannot be factorised, or -1."""
     m, d = moment.shape
-    pitch = _pitch(d)
-    u = target(upper, 0)
-    w = target(lower, 0)
-    s = target(work, 0)
+    u, w, s = target(upper, 0), target(lower, 0), target(work, 0)
     for i in range(m):
-        _load_upper(address(gram, i * d * d), ridge, d, u, pitch)
-        if not _cholesky(u, d, pitch, s):
+        a, b = address(gram, i * d * d), address(moment, i * d)
+        logdet[i] = factorise_one(a, b, ridge, d, u, w, s, target(inverse, i * d * d), target(theta, i * d))
+        if not abs(logdet[i]) < np.inf:
             return i
-        logdet[i] = _logdet(u, d, pitch)
-        _invert_factor(u, d, pitch, w)
-        _gram_of_factor(w, d, pitch, s, target(inverse, i * d * d))
-        # theta = W' (W b): the triangular solves, without the rounding of the product W' W.
-        b = address(moment, i * d)
-        for k in range(d):
-            store(s, pitch + k, _dot(address(w, k * pitch), b, k + 1))
-        _combine(address(s, pitch), 1, w, pitch, d, pitch, s)
-        for k in range(d):
-            value = load(0.0, s, k)
-            if not abs(value) < np.inf:  # `isfinite` may be folded to true
-                return i
-            theta[i, k] = value
     return -1
 
 
 @jit
 def _factorise(gram: Floats, moment: Floats, ridge: float) -> tuple[int, tuple[Floats, Floats, Floats]]:
     m, d = moment.shape
-    pitch = _pitch(d)
+    pitch = pitch_of(d)
     inverse = np.empty((m, d, d))
     theta = np.empty((m, d))
     logdet = np.empty(m)
@@ -877,20 +1006,17 @@ def _factorise(gram: Floats, moment: Floats, ridge: float) -> tuple[int, tuple[F
 @jit
 def _logdets_into(gram: Floats, ridge: float, upper: Floats, work: Floats, logdet: Floats) -> int:
     m, d, _ = gram.shape
-    pitch = _pitch(d)
-    u = target(upper, 0)
     for i in range(m):
-        _load_upper(address(gram, i * d * d), ridge, d, u, pitch)
-        if not _cholesky(u, d, pitch, target(work, 0)):
+        logdet[i] = logdet_one(address(gram, i * d * d), ridge, d, target(upper, 0), target(work, 0))
+        if not abs(logdet[i]) < np.inf:
             return i
-        logdet[i] = _logdet(u, d, pitch)
     return -1
 
 
 @jit
 def _log_determinants(gram: Floats, ridge: float) -> tuple[int, Floats]:
     m, d, _ = gram.shape
-    pitch = _pitch(d)
+    pitch = pitch_of(d)
     logdet = np.empty(m)
     failed = _logdets_into(gram, ridge, np.zeros(d * pitch), np.zeros(pitch), logdet)
     return failed, logdet
@@ -909,13 +1035,13 @@ def _sample_into(
 ) -> int:
     """Position in `who` of the first agent that cannot be factorised, or -1."""
     w, d = z.shape
-    pitch = _pitch(d)
+    pitch = pitch_of(d)
     u = target(upper, 0)
     s = target(work, 0)
     for a in range(w):
         i = who[a]
-        _load_upper(address(inverse, i * d * d), 0.0, d, u, pitch)
-        if not _cholesky(u, d, pitch, s):
+        load_upper(address(inverse, i * d * d), 0.0, d, u, pitch)
+        if not cholesky(u, d, pitch, s):
             return a
         for k in range(d):
             row = address(u, k * pitch)
@@ -925,7 +1051,7 @@ def _sample_into(
             store(s, c, 0.0)
         for k in range(d):
             first = k - k % 4
-            _axpy(z[a, k], address(u, k * pitch + first), address(s, first), pitch - first)
+            axpy(z[a, k], address(u, k * pitch + first), address(s, first), pitch - first)
         for c in range(d):
             out[a, c] = muladd(scale, load(0.0, s, c), theta[i, c])
     return -1
@@ -937,8 +1063,8 @@ def _sample_gaussian(theta: Floats, inverse: Floats, who: Ints, scale: float, z:
     _check_model(inverse, theta, d)
     if who.shape[0] != w:
         raise ValueError("one agent is needed for each row of z")
-    _check_who(inverse.shape[0], who)
-    pitch = _pitch(d)
+    check_who(inverse.shape[0], who)
+    pitch = pitch_of(d)
     out = np.empty((w, d))
     failed = _sample_into(theta, inverse, who, scale, z, np.zeros(d * pitch), np.zeros(pitch), out)
     return failed, out

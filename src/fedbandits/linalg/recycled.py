@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 from typing import TypeAlias
 
@@ -14,10 +15,11 @@ Floats: TypeAlias = NDArray[np.float64]
 
 
 class Recycled:
-    """Gives the same array out again and again, as long as nobody else holds it or a view of it; else a new one.
+    """Gives the same room out again and again, as long as nobody else holds what was given out or a view of it; else
+    new room. It grows to what was asked for most.
 
-    With `lines` it begins at a cache line. As many arrays as `rooms` are remembered: two for results that are held
-    until the next.
+    With `lines` it begins at a cache line. As many rooms as `rooms` are remembered: two for results that are held until
+    the next.
     """
 
     def __init__(self, *, lines: bool = False, rooms: int = 1) -> None:
@@ -27,17 +29,19 @@ class Recycled:
 
     def empty(self, shape: tuple[int, ...]) -> Floats:
         """An array of that shape, whose numbers are whatever was there."""
+        size = math.prod(shape)
         for place in range(len(self._rooms)):
-            if self._rooms[place].shape == shape and not self._is_held(place):
+            if len(self._rooms[place]) >= size and not self._is_held(place):
                 room = self._rooms[place]
-                room.flags.writeable = True
-                return room
-        room = self._new(shape)
+                for part in reversed(_parts(room)):
+                    part.flags.writeable = True
+                return room[:size].reshape(shape)
+        room = self._new((size,))
         self._rooms = [*self._rooms[1 - self._most or len(self._rooms) :], room]
-        return room
+        return room.reshape(shape)
 
     def _is_held(self, place: int) -> bool:
-        # an array is referred to by the list and by the call alone; what it is part of, if so, by the array as well
+        # a room is referred to by the list and by the call alone; what it is part of, if so, by the room as well
         owner = self._rooms[place].base
         return sys.getrefcount(self._rooms[place]) > 2 or (owner is not None and sys.getrefcount(owner) > 3)
 
@@ -51,18 +55,24 @@ class Recycled:
 
 def sealed(array: Floats) -> Floats:
     """The same array, which nobody writes to any more; for those who would otherwise copy it (`is_sealed`)."""
-    array.flags.writeable = False
+    for part in _parts(array):
+        part.flags.writeable = False
     return array
 
 
 def is_sealed(array: Floats) -> bool:
     """Whether neither the array nor any that it is a view of can be written to: it may be kept as it is."""
-    part: object = array
+    parts = _parts(array)
+    return parts[-1].base is None and not any(part.flags.writeable for part in parts)
+
+
+def _parts(array: Floats) -> list[Floats]:
+    """The array, the one that it is a view of, and so on."""
+    parts, part = [array], array.base
     while isinstance(part, np.ndarray):
-        if part.flags.writeable:
-            return False
+        parts.append(part)
         part = part.base
-    return part is None
+    return parts
 
 
 def read_only(array: Floats) -> Floats:

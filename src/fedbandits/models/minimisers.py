@@ -11,21 +11,18 @@ Each method is a generator to be delegated to with ``yield from`` inside a serve
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Generator
 from dataclasses import dataclass
-from typing import Literal
 
 import numpy as np
 
 from fedbandits.contract.arrays import FloatArray
 from fedbandits.contract.messages import Message
+from fedbandits.models.descents import Descent, DescentRule, Momentum
 from fedbandits.models.networks.descent import Stepper
 from fedbandits.models.objectives import Objective
 
 _HAIR = 1 - 1e-12
-
-Momentum = Literal["none", "fista", "strong"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,22 +55,12 @@ def accelerated(
     descent.
     """
     kappa = np.sqrt(smooth / strong)
-    constant = (kappa - 1) / (kappa + 1)
-    v = 1.0
-    theta = previous = start
-    gradient = np.zeros_like(start)
-    for rounds in range(1, cap + 1):
-        gradient = yield from objective.gradient(theta)
-        if math.sqrt(gradient.dot(gradient)) <= tolerance:
-            return Minimum(theta, gradient, rounds, certified=True)
-        stepped = theta - gradient / smooth
-        if momentum == "fista":
-            following = (1 + math.sqrt(1 + 4 * v * v)) / 2
-            weight, v = (v - 1) / following, following
-        else:
-            weight = constant if momentum == "strong" else 0.0
-        theta, previous = stepped + weight * (stepped - previous), stepped
-    return Minimum(theta, gradient, cap, certified=False)
+    constant = float((kappa - 1) / (kappa + 1)) if momentum == "strong" else 0.0
+    descent = Descent(start, DescentRule(float(smooth), momentum == "fista", constant, float(tolerance), cap))
+    while True:
+        gradient = yield from objective.gradient(descent.theta, descent)
+        if descent.take(gradient):
+            return Minimum(descent.theta, gradient, descent.rounds, certified=descent.certified)
 
 
 def newton(

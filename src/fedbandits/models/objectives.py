@@ -7,16 +7,18 @@ theta, each agent its own part of the sum; what crosses are values, gradients an
 from __future__ import annotations
 
 from collections.abc import Generator
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
 from fedbandits.contract.arrays import FloatArray, IntArray, shown_to
-from fedbandits.contract.messages import Message
+from fedbandits.contract.messages import Closing, Message, Opening
 from fedbandits.contract.wire import Bound, Utterance, WireField, matrix, vector
+from fedbandits.linalg.jit import jit, jit_exactly
 from fedbandits.linalg.links import MeanFunction
 from fedbandits.models import limits
-from fedbandits.models.observations import Observations
+from fedbandits.models.descents import Descent, DescentRule, advance, is_last
+from fedbandits.models.observations import Observations, gradients
 
 Curvature = tuple[float, FloatArray, FloatArray]
 """Value, gradient (d,) and Hessian (d, d)."""
@@ -42,11 +44,21 @@ CURVATURE = Utterance(
 class Objective(Protocol):
     """What a minimiser may ask of a function: conversations that end with its gradient or curvature at a point."""
 
-    def gradient(self, point: FloatArray) -> Generator[Message, Message, FloatArray]:
-        """Gradient (d,) at `point` (d,)."""
+    def gradient(self, point: FloatArray, descent: Descent | None = None) -> Generator[Message, Message, FloatArray]:
+        """Gradient (d,) at `point` (d,), or at a later point of a `descent`, which was then moved on to it."""
 
     def curvature(self, point: FloatArray) -> Generator[Message, Message, Curvature]:
         """Value, gradient (d,) and Hessian (d, d) at `point` (d,)."""
+
+
+class Course(NamedTuple):
+    """A descent of F over `count` observations with `ridge` lambda, for compiled functions."""
+
+    rule: DescentRule
+    points: FloatArray
+    progress: FloatArray
+    count: float
+    ridge: float
 
 
 class SomebodyIsAwayError(Exception):
@@ -61,23 +73,29 @@ class PooledObjective:
         self._count = count
         self._ridge = ridge
 
-    def gradient(self, point: FloatArray) -> Generator[Message, Message, FloatArray]:
+    def gradient(self, point: FloatArray, descent: Descent | None = None) -> Generator[Message, Message, FloatArray]:
         """See `Objective`."""
-        reply = yield self._asking(ASK_GRADIENT.kind, point)
+        kind, shown = ASK_GRADIENT.kind, shown_to(len(self._everybody), {"theta": point[None]})
+        if descent is None:
+            reply = yield Message(kind, self._everybody, shown)
+        else:
+            course = Course(descent.rule, descent.points, descent.progress, self._count, self._ridge)
+            reply = yield Opening(kind, self._everybody, shown, course=course)
+            point = descent.points[0]
         self._all_of(reply)
-        return np.asarray((reply.arrays["gradient"].sum(axis=0) + self._ridge * point) / self._count)
+        found = np.empty_like(point)
+        _pool(np.ascontiguousarray(reply.arrays["gradient"]), point, self._count, self._ridge, found)
+        return found
 
     def curvature(self, point: FloatArray) -> Generator[Message, Message, Curvature]:
         """See `Objective`."""
-        reply = yield self._asking(ASK_CURVATURE.kind, point)
+        shown = shown_to(len(self._everybody), {"theta": point[None]})
+        reply = yield Message(ASK_CURVATURE.kind, self._everybody, shown)
         self._all_of(reply)
         m, total = self._count, {name: array.sum(axis=0) for name, array in reply.arrays.items()}
         value = float(total["loss"] + self._ridge / 2 * point @ point) / m
         hessian = (total["hessian"] + self._ridge * np.eye(len(point))) / m
         return value, np.asarray((total["gradient"] + self._ridge * point) / m), np.asarray(hessian)
-
-    def _asking(self, kind: str, point: FloatArray) -> Message:
-        return Message(kind, self._everybody, shown_to(len(self._everybody), {"theta": point[None]}))
 
     def _all_of(self, reply: Message) -> None:
         if len(reply.who) < len(self._everybody) or not reply.arrays:
@@ -96,3 +114,51 @@ def evaluated(data: Observations, link: MeanFunction, request: Message) -> Messa
         loss, gradient, hessian = data.curvatures(link, who, request.arrays["theta"], given=True)
         return Message(CURVATURE.kind, who, {"loss": loss, "gradient": gradient, "hessian": hessian})
     return None
+
+
+def pursued(data: Observations, link: MeanFunction, opening: Opening) -> Closing | None:
+    """The agents' side of a descent whose gradients `evaluated` would answer with; None where `opening` is no such."""
+    if opening.kind != ASK_GRADIENT.kind or not isinstance(opening.course, Course):
+        return None
+    who = opening.who
+    found, rounds = _pursue(
+        opening.course, link.code, data.arms, data.rewards, who, np.zeros_like(data.given), data.given
+    )
+    return Closing(GRADIENT.kind, who, {"gradient": found}, rounds=rounds)
+
+
+@jit
+def _pursue(
+    course: Course,
+    code: int,
+    arms: FloatArray,
+    rewards: FloatArray,
+    who: IntArray,
+    first: IntArray,
+    end: IntArray,
+) -> tuple[FloatArray, int]:
+    """Everybody's gradients (w, d) at the last point of a descent, which is left there, and the rounds until then."""
+    d = arms.shape[1]
+    theta, pooled = np.empty((len(who), d)), np.empty(d)
+    rounds = 0
+    while True:
+        theta[:] = course.points[0]
+        found = gradients(code, arms, rewards, who, first, end, theta)
+        rounds += 1
+        _pool(found, course.points[0], course.count, course.ridge, pooled)
+        if is_last(course.rule, course.progress, pooled):
+            return found, rounds
+        advance(course.rule, course.points, course.progress, pooled)
+
+
+# exactly as written: the same bits whether a round is played alone or in a loop
+@jit_exactly
+def _pool(gradients: FloatArray, point: FloatArray, count: float, ridge: float, out: FloatArray) -> None:
+    """The gradient of F from those of everybody's loss (n, d)."""
+    for j in range(len(point)):
+        out[j] = 0.0
+    for i in range(len(gradients)):
+        for j in range(len(point)):
+            out[j] += gradients[i, j]
+    for j in range(len(point)):
+        out[j] = (out[j] + ridge * point[j]) / count

@@ -4,18 +4,40 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from copy import copy
-from typing import ClassVar, Self
+from typing import ClassVar, NamedTuple, Self
 
 import numpy as np
 
 from fedbandits.contract.arrays import Array, FloatArray, IntArray
 from fedbandits.contract.state import Stateful
 from fedbandits.linalg import kernels
-from fedbandits.linalg.jit import jit
+from fedbandits.linalg.jit import jit, jit_inside
 from fedbandits.linalg.links import MeanFunction, cumulant, mean, slope, to_means
+from fedbandits.linalg.simd import address, target
 
-_BLOCK = 256
+BLOCK = 256
 """Observations that are gone over together: few enough to stay in the fastest cache."""
+
+
+class RawArrays(NamedTuple):
+    """What `Observations` are kept in, for compiled loops."""
+
+    arms: FloatArray
+    rewards: FloatArray
+    count: IntArray
+
+
+@jit_inside
+def keep_one(raw: RawArrays, i: int, arms: FloatArray, row: int, pick: int, reward: float) -> bool:
+    """What `Observations.add` does for agent i, which has taken the arm `pick` of `arms[row]` (d, K); whether there is
+    no room for another one.
+    """
+    place = raw.count[i]
+    for j in range(arms.shape[1]):
+        raw.arms[i, j, place] = arms[row, j, pick]
+    raw.rewards[i, place] = reward
+    raw.count[i] = place + 1
+    return bool(place + 1 >= raw.rewards.shape[1])
 
 
 class Observations(Stateful):
@@ -46,6 +68,15 @@ class Observations(Stateful):
             self.arms = np.concatenate([self.arms, np.zeros_like(self.arms)], axis=2)
             self.rewards = np.concatenate([self.rewards, np.zeros_like(self.rewards)], axis=1)
         _keep(self.arms, self.rewards, self.count, who, np.ascontiguousarray(chosen), rewards)
+
+    def arrays(self) -> RawArrays:
+        """What compiled loops keep observations in, by reference."""
+        return RawArrays(self.arms, self.rewards, self.count)
+
+    @property
+    def full(self) -> bool:
+        """Whether somebody has no room for another observation: compiled loops cannot make any, `keep` does."""
+        return bool(self.count.max() >= self.rewards.shape[1])
 
     def _check_grown(self, state: Mapping[str, Array], prefix: str) -> None:
         """Only the capacity may differ."""
@@ -89,7 +120,7 @@ class Observations(Stateful):
         """
         rows, nothing = np.ascontiguousarray(theta), np.zeros_like(self.given)
         first, end = (nothing, self.given) if given else (self.given, self.count)
-        return _gradients(link.code, self.arms, self.rewards, who, first, end, rows)
+        return gradients(link.code, self.arms, self.rewards, who, first, end, rows)
 
     def curvatures(
         self, link: MeanFunction, who: IntArray, theta: FloatArray, *, given: bool
@@ -115,7 +146,7 @@ def _keep(
 
 
 @jit
-def _gradients(
+def gradients(
     code: int,
     arms: FloatArray,
     rewards: FloatArray,
@@ -124,19 +155,36 @@ def _gradients(
     end: IntArray,
     theta: FloatArray,
 ) -> FloatArray:
-    d = arms.shape[1]
-    out = np.zeros((len(who), d))
-    gaps = np.empty(_BLOCK)
+    """(w, d) see `Observations.gradients`, over the observations from `first` (n,) to `end` (n,) of each."""
+    out = np.zeros(theta.shape)
+    _gradients_into(code, arms, rewards, who, first, end, theta, np.empty(BLOCK), out)
+    return out
+
+
+@jit
+def _gradients_into(
+    code: int,
+    arms: FloatArray,
+    rewards: FloatArray,
+    who: IntArray,
+    first: IntArray,
+    end: IntArray,
+    theta: FloatArray,
+    gaps: FloatArray,
+    out: FloatArray,
+) -> None:
+    _, d, capacity = arms.shape
+    kernels.check_who(len(first), who)
     for a in range(len(who)):
         i = who[a]
-        for begin in range(first[i], end[i], _BLOCK):
-            size = min(_BLOCK, end[i] - begin)
-            _score(arms[i], begin, size, theta[a], gaps)
+        for begin in range(first[i], end[i], BLOCK):
+            size = min(BLOCK, end[i] - begin)
+            rows = address(arms, i * d * capacity + begin)
+            kernels.weighted(address(theta, a * d), rows, capacity, d, size, target(gaps, 0))
             to_means(code, gaps, size)
             for s in range(size):
                 gaps[s] -= rewards[i, np.uint64(begin + s)]
-            _add_sums(arms[i], begin, size, gaps, out[a])
-    return out
+            kernels.add_dots(rows, capacity, d, size, address(gaps, 0), target(out, a * d))
 
 
 @jit
@@ -147,26 +195,46 @@ def _curvatures(
     loss = np.zeros(len(who))
     gradient = np.zeros((len(who), d))
     hessian = np.zeros((len(who), d, d))
-    scores, gaps, weighted = np.empty(_BLOCK), np.empty(_BLOCK), np.empty(_BLOCK)
+    room = np.empty((3, BLOCK))
     for a in range(len(who)):
         i = who[a]
-        for begin in range(0, end[i], _BLOCK):
-            size = min(_BLOCK, end[i] - begin)
-            _score(arms[i], begin, size, theta[a], scores)
-            for s in range(size):
-                reward = rewards[i, begin + s]
-                loss[a] += cumulant(code, scores[s]) - reward * scores[s]
-                gaps[s] = mean(code, scores[s]) - reward
-                scores[s] = slope(code, scores[s])
-            _add_sums(arms[i], begin, size, gaps, gradient[a])
-            for j in range(d):
-                for s in range(size):
-                    weighted[s] = scores[s] * arms[i, j, np.uint64(begin + s)]
-                _add_sums(arms[i, : j + 1], begin, size, weighted, hessian[a, j, : j + 1])
-        for j in range(d):
-            for k in range(j):
-                hessian[a, k, j] = hessian[a, j, k]
+        loss[a] = curvature_one(code, arms[i], rewards[i], end[i], theta[a], gradient[a], hessian[a], room)
     return loss, gradient, hessian
+
+
+@jit
+def curvature_one(
+    code: int,
+    arms: FloatArray,
+    rewards: FloatArray,
+    end: int,
+    theta: FloatArray,
+    gradient: FloatArray,
+    hessian: FloatArray,
+    room: FloatArray,
+) -> float:
+    """The loss at `theta` (d,) over the first `end` observations of one agent, whose gradient (d,) and Hessian (d, d)
+    are added to zeros; `room` (3, `BLOCK`) is for what is written in between.
+    """
+    loss = 0.0
+    scores, gaps, weighted = room[0], room[1], room[2]
+    for begin in range(0, end, BLOCK):
+        size = min(BLOCK, end - begin)
+        _score(arms, begin, size, theta, scores)
+        for s in range(size):
+            reward = rewards[begin + s]
+            loss += cumulant(code, scores[s]) - reward * scores[s]
+            gaps[s] = mean(code, scores[s]) - reward
+            scores[s] = slope(code, scores[s])
+        _add_sums(arms, begin, size, gaps, gradient)
+        for j in range(len(theta)):
+            for s in range(size):
+                weighted[s] = scores[s] * arms[j, np.uint64(begin + s)]
+            _add_sums(arms[: j + 1], begin, size, weighted, hessian[j, : j + 1])
+    for j in range(len(theta)):
+        for k in range(j):
+            hessian[k, j] = hessian[j, k]
+    return loss
 
 
 @jit

@@ -181,9 +181,7 @@ class OptimisticAgents(Population):
         """Hand over what is new, or take in what the server tells."""
         models, who = self.models, request.who
         if request.kind == COLLECT.kind:
-            reply = Message(FRESH.kind, who, models.fresh.rows(who, counted=self._counted))
-            models.settle(who)
-            return reply
+            return Message(FRESH.kind, who, models.hand_over(who).named(counted=self._counted))
         if request.kind == POOL.kind:
             models.replace(who, *told(request))
         elif request.kind == NEWS.kind:

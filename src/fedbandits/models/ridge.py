@@ -11,11 +11,14 @@ from typing import ClassVar, NamedTuple
 
 import numpy as np
 
-from fedbandits.contract.arrays import FloatArray, IntArray, places
+from fedbandits.contract.arrays import FloatArray, IntArray
 from fedbandits.contract.state import Stateful
 from fedbandits.linalg import kernels
+from fedbandits.linalg.borrowing import borrowed
 from fedbandits.linalg.jit import jit, jit_inside
+from fedbandits.linalg.recycled import Recycled
 from fedbandits.linalg.semidefinite import nearest_semidefinite
+from fedbandits.linalg.simd import address, target
 from fedbandits.models.statistics import Statistics
 
 REFRESH_EVERY = 2048
@@ -89,6 +92,7 @@ class RidgeModels(Stateful):
         self.logdet = np.full(n, dim * np.log(ridge))
         self.growth = np.zeros(n)
         self.updates = np.zeros(n, dtype=np.int64)
+        self._letters, self._results = Recycled(), Recycled()
 
     def __len__(self) -> int:
         return len(self.logdet)
@@ -141,10 +145,14 @@ class RidgeModels(Stateful):
 
     def settle(self, who: IntArray) -> None:
         """Move `fresh` into `base`: nothing known changes, but growth is measured from here."""
-        rows = places(who, len(self))
-        self.base.merge(who, *(array[rows] for array in self.fresh))
-        self.fresh.clear(who)
-        self.growth[rows] = 0.0
+        self.hand_over(who)
+
+    def hand_over(self, who: IntArray) -> RidgeSums:
+        """`settle`; returns what was fresh of `who` until then, as a message may carry it."""
+        base, fresh, d = self.base, self.fresh, self.dim
+        handed = RidgeSums(self._letters.empty((len(who), d, d)), np.empty((len(who), d)), np.empty(len(who)))
+        _settle(RidgeSums(*base), RidgeSums(*fresh), who, self.growth, handed)
+        return handed
 
     def unsettle(self, who: IntArray, gram: FloatArray, moment: FloatArray, count: FloatArray) -> None:
         """Move the given part of `base` back into `fresh`: nothing known changes, but growth is measured from before it
@@ -172,26 +180,33 @@ class RidgeModels(Stateful):
         """Let `base` be the given statistics. `fresh`, what was observed since settling, stays on top; unless they are
         to stand `alone`.
         """
-        # everything is computed before anything is written, so that bad statistics change nothing
-        growth: FloatArray | float = 0.0
-        if not alone and self.fresh.count[who].any():
-            known = solve(gram + self.fresh.gram[who], moment + self.fresh.moment[who], self.ridge)
-            settled = kernels.log_determinants(_own(gram), self.ridge)
-            growth = np.where(self.fresh.count[who] > 0, known[2] - settled, 0.0)
-        else:
-            known = solve(gram, moment, self.ridge)
-        if alone:
-            self.fresh.clear(who)
-        rows = places(who, len(self))
-        self.base.gram[rows], self.base.moment[rows], self.base.count[rows] = gram, moment, count
-        self.inverse[rows], self.theta[rows], self.logdet[rows] = known
-        self.growth[rows] = growth
-        self.updates[rows] = 0
+        self._rebase(who, gram, moment, count, adding=False, alone=alone)
 
     def absorb(self, who: IntArray, gram: FloatArray, moment: FloatArray, count: FloatArray) -> None:
         """Add the given statistics to `base`, keeping `fresh`."""
-        base = self.base
-        self.replace(who, base.gram[who] + gram, base.moment[who] + moment, base.count[who] + count)
+        self._rebase(who, gram, moment, count, adding=True, alone=False)
+
+    def _rebase(
+        self, who: IntArray, gram: FloatArray, moment: FloatArray, count: FloatArray, *, adding: bool, alone: bool
+    ) -> None:
+        """Replace `base`, or add to it. What is told to everybody arrives as one row shown w times (stride 0)."""
+        if len(gram) != len(who) or len(moment) != len(who):
+            raise ValueError(f"one set of statistics is needed for each of {len(who)} models")
+        if len(gram) > 1 and gram.strides[0] == 0 and moment.strides[0] == 0:
+            gram, moment = gram[:1], moment[:1]
+        given = RidgeSums(_own(gram), _own(moment), np.array(count, dtype=np.float64))
+        d = self.dim
+        known = RidgeResults(
+            self._results.empty((len(who), d, d)), np.empty((len(who), d)), np.empty(len(who)), np.empty(len(who))
+        )
+        source = np.arange(len(who))
+        base, fresh = RidgeSums(*self.base), RidgeSums(*self.fresh)
+        # everything is computed before anything is written, so that bad statistics change nothing
+        failed = _solve_anew(base, fresh, given, who, self.ridge, adding, alone, known, source)
+        if failed >= 0:
+            raise ValueError(f"row {failed}: gram + ridge I is not positive definite, or not finite")
+        results = RidgeResults(self.inverse, self.theta, self.logdet, self.growth)
+        _write_anew(base, fresh, given, who, adding, alone, known, source, results, self.updates)
 
     def recompute(self) -> None:
         """Compute everything anew from the statistics, after they were changed from outside."""
@@ -205,6 +220,167 @@ class RidgeModels(Stateful):
         moment = self.base.moment[who] + self.fresh.moment[who]
         self.inverse[who], self.theta[who], self.logdet[who] = solve(gram, moment, self.ridge)
         self.updates[who] = 0
+
+
+class RidgeSums(NamedTuple):
+    """Sums of m models, for compiled functions: gram (m, d, d), moment (m, d), count (m,)."""
+
+    gram: FloatArray
+    moment: FloatArray
+    count: FloatArray
+
+    def named(self, *, counted: bool) -> dict[str, FloatArray]:
+        """By name, as a message carries them; counts only where asked for."""
+        named = {"gram": self.gram, "moment": self.moment}
+        return named | ({"count": self.count} if counted else {})
+
+
+class RidgeResults(NamedTuple):
+    """What follows from the sums of m models: inverse (m, d, d), theta (m, d), logdet (m,), growth (m,)."""
+
+    inverse: FloatArray
+    theta: FloatArray
+    logdet: FloatArray
+    growth: FloatArray
+
+
+@jit
+def _settle(base: RidgeSums, fresh: RidgeSums, who: IntArray, growth: FloatArray, handed: RidgeSums) -> None:
+    """One pass over the rows of `who`: copy what is fresh to `handed`, add it to `base`, clear it."""
+    base, fresh, handed = borrowed(base), borrowed(fresh), borrowed(handed)
+    kernels.check_who(len(growth), who)
+    d = fresh.moment.shape[1]
+    for a in range(len(who)):
+        i = who[a]
+        for j in range(d):
+            for k in range(d):
+                new = fresh.gram[i, j, k]
+                handed.gram[a, j, k] = new
+                base.gram[i, j, k] += new
+                fresh.gram[i, j, k] = 0.0
+            handed.moment[a, j] = fresh.moment[i, j]
+            base.moment[i, j] += fresh.moment[i, j]
+            fresh.moment[i, j] = 0.0
+        handed.count[a] = fresh.count[i]
+        base.count[i] += fresh.count[i]
+        fresh.count[i] = 0.0
+        growth[i] = 0.0
+
+
+@jit
+def _solve_anew(
+    base: RidgeSums,
+    fresh: RidgeSums,
+    given: RidgeSums,
+    who: IntArray,
+    ridge: float,
+    adding: bool,
+    alone: bool,
+    known: RidgeResults,
+    source: IntArray,
+) -> int:
+    """What `who` would know with `given` in place of `base`, or added to it. `source` (w,) names the row of `known`
+    that holds for each: those who are told the same and have nothing of their own are computed once. Returns the first
+    that cannot be, or -1.
+    """
+    base, fresh, given, known = borrowed(base), borrowed(fresh), borrowed(given), borrowed(known)
+    kernels.check_who(len(base.count), who)
+    d = fresh.moment.shape[1]
+    pitch = kernels.pitch_of(d)
+    room = (np.zeros(d * pitch), np.zeros(d * pitch), np.zeros(2 * pitch))
+    sums = (np.empty((d, d)), np.empty(d))
+    return _solve_into(base, fresh, given, who, ridge, adding, alone, known, source, *room, *sums)
+
+
+@jit
+def _solve_into(
+    base: RidgeSums,
+    fresh: RidgeSums,
+    given: RidgeSums,
+    who: IntArray,
+    ridge: float,
+    adding: bool,
+    alone: bool,
+    known: RidgeResults,
+    source: IntArray,
+    upper: FloatArray,
+    lower: FloatArray,
+    work: FloatArray,
+    gram: FloatArray,
+    moment: FloatArray,
+) -> int:
+    d = len(moment)
+    u, w, s = target(upper, 0), target(lower, 0), target(work, 0)
+    shared = len(given.moment) < len(who)
+    once, told_once, settled = -1, False, 0.0
+    for a in range(len(who)):
+        i = who[a]
+        row = 0 if shared else a
+        own = not alone and fresh.count[i] > 0.0
+        if shared and not adding and not own:
+            if once >= 0:
+                source[a] = once
+                continue
+            once = a
+        for j in range(d):
+            for k in range(d):
+                gram[j, k] = base.gram[i, j, k] + given.gram[row, j, k] if adding else given.gram[row, j, k]
+            moment[j] = base.moment[i, j] + given.moment[row, j] if adding else given.moment[row, j]
+        known.growth[a] = 0.0
+        if own and not (told_once and shared and not adding):
+            settled = kernels.logdet_one(address(gram, 0), ridge, d, u, s)
+            told_once = True
+        if own:
+            for j in range(d):
+                for k in range(d):
+                    gram[j, k] += fresh.gram[i, j, k]
+                moment[j] += fresh.moment[i, j]
+        inverse, theta = target(known.inverse, a * d * d), target(known.theta, a * d)
+        logdet = kernels.factorise_one(address(gram, 0), address(moment, 0), ridge, d, u, w, s, inverse, theta)
+        if not (abs(logdet) < np.inf and abs(settled) < np.inf):
+            return a
+        known.logdet[a] = logdet
+        if own:
+            known.growth[a] = logdet - settled
+    return -1
+
+
+@jit
+def _write_anew(
+    base: RidgeSums,
+    fresh: RidgeSums,
+    given: RidgeSums,
+    who: IntArray,
+    adding: bool,
+    alone: bool,
+    known: RidgeResults,
+    source: IntArray,
+    results: RidgeResults,
+    updates: IntArray,
+) -> None:
+    base, fresh, given = borrowed(base), borrowed(fresh), borrowed(given)
+    known, results = borrowed(known), borrowed(results)
+    d = fresh.moment.shape[1]
+    shared = len(given.moment) < len(who)
+    for a in range(len(who)):
+        i, row, found = who[a], 0 if shared else a, source[a]
+        for j in range(d):
+            for k in range(d):
+                more = given.gram[row, j, k]
+                base.gram[i, j, k] = base.gram[i, j, k] + more if adding else more
+                results.inverse[i, j, k] = known.inverse[found, j, k]
+            more = given.moment[row, j]
+            base.moment[i, j] = base.moment[i, j] + more if adding else more
+            results.theta[i, j] = known.theta[found, j]
+            if alone:
+                fresh.gram[i, j] = 0.0
+                fresh.moment[i, j] = 0.0
+        base.count[i] = base.count[i] + given.count[a] if adding else given.count[a]
+        if alone:
+            fresh.count[i] = 0.0
+        results.logdet[i] = known.logdet[found]
+        results.growth[i] = known.growth[found]
+        updates[i] = 0
 
 
 @jit
@@ -236,4 +412,5 @@ def solve(gram: FloatArray, moment: FloatArray, ridge: float) -> tuple[FloatArra
 
 
 def _own(array: FloatArray) -> FloatArray:
-    return np.require(array, dtype=np.float64, requirements=["C", "W"])
+    own = array.flags.carray and array.dtype == np.float64
+    return array if own else np.require(array, dtype=np.float64, requirements=["C", "W"])

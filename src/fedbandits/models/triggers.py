@@ -61,6 +61,14 @@ def fires(watch: Watch, count: float, growth: float) -> bool:
     return level > watch.threshold if watch.strict else level >= watch.threshold
 
 
+@jit_exactly
+def _fired(watch: Watch, count: FloatArray, growth: FloatArray) -> BoolArray:
+    out = np.empty(len(count), np.bool_)
+    for i in range(len(count)):
+        out[i] = fires(watch, count[i], growth[i])
+    return out
+
+
 def watch_of(trigger: Trigger | None) -> Watch | None:
     """`trigger` for compiled loops; None where its level is unknown to them."""
     if trigger is None:
@@ -87,6 +95,9 @@ class Trigger:
 
     def fired(self, count: FloatArray, growth: FloatArray) -> BoolArray:
         """(n,) for whom it fires."""
+        watch = watch_of(self)
+        if watch is not None:
+            return _fired(watch, count, growth)
         level = self.level(count, growth)
         reached: BoolArray = level > self.threshold if self.strict else level >= self.threshold
         return reached & (count > 0)

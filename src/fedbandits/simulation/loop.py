@@ -11,7 +11,7 @@ import numpy as np
 from threadpoolctl import ThreadpoolController
 
 from fedbandits.contract.algorithm import Algorithm, bounds_of, wire_of
-from fedbandits.contract.arrays import Array, State
+from fedbandits.contract.arrays import Array, FloatArray, State
 from fedbandits.contract.budget import portrayed
 from fedbandits.contract.catalogue import ConfigError
 from fedbandits.contract.facts import Contamination, Place
@@ -23,6 +23,7 @@ from fedbandits.contract.state import Stateful, load_whole
 from fedbandits.contract.streams import Streams, seeds_of
 from fedbandits.contract.world import World
 from fedbandits.graphs.network import Network
+from fedbandits.linalg.recycled import Recycled
 from fedbandits.simulation.arguments import (
     AlgorithmLike,
     EnvironmentLike,
@@ -148,6 +149,7 @@ class Simulation(Stateful):
         self._problem = problem
         self._theory = chosen.theory
         self._seconds = 0.0
+        self._earned, self._missed = Recycled(), Recycled()
         self.compiled = True
         """Whether turns are played by compiled functions where agents and world offer them; the run is the same."""
         wanted = (*((Coverage,) if chosen.coverage else ()), *STANDARD, *chosen.gauges)
@@ -261,7 +263,7 @@ class Simulation(Stateful):
             # who calls before anybody has decided is heard in every step, until it calls no longer
             patience = 0 if self.agents.calling().any() else patience_of(self.server)
             rows = min(rows, start + 1 + patience)
-        rewards, regrets = (np.empty(block.who.shape) for _ in range(2))
+        rewards, regrets = self._earned.empty(block.who.shape), self._missed.empty(block.who.shape)
         done, failed = play(agents, block, start, rows, rewards, regrets, self.by_agent)
         if failed >= 0:
             raise ValueError(
@@ -269,16 +271,18 @@ class Simulation(Stateful):
             )
         self.agents.tend()
         played, after = slice(start, done), slice(step, block.first + done)
-        self.regret[after] = regrets[played].sum(axis=1)
-        self.reward[after] = rewards[played].sum(axis=1)
-        self.chance[after] = block.chance[played].sum(axis=1)
+        self.regret[after] = _of_steps(regrets[played])
+        self.reward[after] = _of_steps(rewards[played])
+        self.chance[after] = _of_steps(block.chance[played])
         self.decisions[after] = block.who.shape[1]
         self.syncs[after] = self.ledger.syncs
         self.counts[after] = self.ledger.counts
         if self.server is not None:
             self.server.passed(done - start - 1)
             self._carrier.reachable = None
+            self._carrier.pursues = self.server.pursues
             hold(self.server, np.flatnonzero(self.agents.calling()), self._carrier)
+            self._carrier.pursues = False
             self.syncs[after.stop - 1] = self.ledger.syncs
             self.counts[after.stop - 1] = self.ledger.counts
         self.at[...] = after.stop
@@ -328,6 +332,11 @@ def posed(
     return problem.knowing(
         Place(graph, life if hops is None else min(life, hops)), Contamination(max(known.share, share))
     )
+
+
+def _of_steps(decisions: FloatArray) -> FloatArray:
+    """(B, w) -> (B,) sums."""
+    return decisions[:, 0] if decisions.shape[1] == 1 else np.asarray(decisions.sum(axis=1))
 
 
 @cache

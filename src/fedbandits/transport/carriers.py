@@ -14,7 +14,7 @@ import numpy as np
 
 from fedbandits.contract.arrays import Array, BoolArray, IntArray
 from fedbandits.contract.ledger import Ledger
-from fedbandits.contract.messages import Message
+from fedbandits.contract.messages import Closing, Message, Opening
 from fedbandits.contract.population import Population
 from fedbandits.contract.server import Server
 from fedbandits.contract.wire import Direction, Wire, WireError
@@ -34,16 +34,19 @@ class Carrier(ABC):
 
         The reply's `who` are those who were reached; it carries arrays only if an answer was due.
         """
-        self.wire.check(request, "down")
+        size = self.wire.check(request, "down")
         request = self._reaching(request)
         if len(request.who) == 0:
             return Message(request.kind, request.who)
-        self.ledger.record(request, "down", self.wire)
+        self.ledger.record(request, "down", self.wire, size=size)
         reply = self._deliver(request)
         if reply is None:
             return Message(request.kind, request.who)
-        self.wire.check(reply, "up")
-        self.ledger.record(reply, "up", self.wire)
+        weighs = self.wire.check(reply, "up")
+        rounds = reply.rounds if isinstance(reply, Closing) else 1
+        if rounds > 1:
+            self.ledger.record(request, "down", self.wire, rounds=rounds - 1, size=size)
+        self.ledger.record(reply, "up", self.wire, rounds=rounds, size=weighs)
         return reply
 
     def _reaching(self, request: Message) -> Message:
@@ -61,8 +64,14 @@ class InProcess(Carrier):
     def __init__(self, agents: Population, ledger: Ledger, wire: Wire) -> None:
         super().__init__(ledger, wire)
         self._agents = agents
+        self.pursues = False
+        """Whether a course is played to its end where agents know it; nobody sees the messages in between."""
 
     def _deliver(self, request: Message) -> Message | None:
+        if self.pursues and isinstance(request, Opening):
+            closing = self._agents.pursue(request)
+            if closing is not None:
+                return closing
         return self._agents.answer(request)
 
 

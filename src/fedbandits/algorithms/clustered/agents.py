@@ -233,10 +233,9 @@ class IncrementAgents(ClusterAgents):
             self.met[who] = True
             return Message(SEEN.kind, who, models.fresh.rows(who, counted=counted))
         if request.kind == COLLECT.kind:
-            reply = Message(OWN.kind, who, models.fresh.rows(who, counted=counted))
-            self.aside.merge(who, models.fresh.gram[who], models.fresh.moment[who], models.fresh.count[who])
-            models.settle(who)
-            return reply
+            handed = models.hand_over(who)
+            self.aside.merge(who, *handed)
+            return Message(OWN.kind, who, handed.named(counted=counted))
         if request.kind == SHARE.kind:
             own = self.aside.rows(who, counted=counted)
             others = {name: request.arrays[name] - own[name] for name in own}

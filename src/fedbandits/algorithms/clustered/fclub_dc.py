@@ -24,7 +24,7 @@ from fedbandits.models.paced import by_schedule
 from fedbandits.models.ridge import solve
 from fedbandits.models.sharing import COLLECT, FRESH, NEWS, POOL, told
 from fedbandits.models.statistics import Statistics
-from fedbandits.models.width import Width
+from fedbandits.models.width import BY_COUNT, Radius, Width
 
 
 @parameters
@@ -79,7 +79,9 @@ class FCLUBDC(AsyncParameters):
         """The family's exploration widths, or FCLUB's own."""
         if self.width != "published":
             return super().widths(problem, dim)
-        return lambda logdet, count: np.asarray(0.5 * np.sqrt(2 * np.log(2 / 1.5) + dim * np.log(3 + count / dim)))
+        # d log(3 + m/d) = d log 3 + d log(1 + m/(3d))
+        base = float(2 * np.log(2 / 1.5) + dim * np.log(3))
+        return Radius(BY_COUNT, 0.5, base, dim=float(dim), scale=3.0 * dim)
 
     def agents(self, problem: Problem, n: int, rng: Streams) -> OptimisticAgents:
         """n agents with the upload trigger."""
@@ -159,9 +161,9 @@ class FCLUBServer(Server):
         lacking = ((behind > self._threshold) | taken_out) & (self.unseen > 0) & ~self.moved
         late = np.flatnonzero(lacking)
         if len(late):
-            held = self.known.rows(late, counted=True)
-            mine = self.pools.rows(self.labels[late], counted=True)
-            heard = yield Message(NEWS.kind, late, {name: mine[name] - held[name] for name in held})
+            heard = yield Message(
+                NEWS.kind, late, self.known.lacking(late, self.pools, self.labels[late], counted=True)
+            )
             self._now_knows(heard.who)
 
     def _detect(self) -> Conversation:
@@ -197,14 +199,12 @@ class FCLUBServer(Server):
     def _pool(self, who: IntArray, gram: FloatArray, moment: FloatArray, count: FloatArray) -> None:
         """Add shares of `who` to the pools of their clusters."""
         labels = self.labels[who]
-        for pool, share in zip(self.pools, (gram, moment, count), strict=True):
-            np.add.at(pool, labels, share)
+        self.pools.scatter(labels, gram, moment, count)
         touched = np.unique(labels)
         self.pool_logdet[touched] = kernels.log_determinants(self.pools.gram[touched], self._ridge)
 
     def _now_knows(self, who: IntArray) -> None:
         labels = self.labels[who]
-        for known, pool in zip(self.known, self.pools, strict=True):
-            known[who] = pool[labels]
+        self.known.copy_from(who, self.pools, labels)
         self.known_logdet[who] = self.pool_logdet[labels]
         self.unseen[who] = 0

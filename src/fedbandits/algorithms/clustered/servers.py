@@ -169,7 +169,7 @@ class FixedClustersServer(ClusterServer):
         if len(silent):
             fresh = yield Message(COLLECT.kind, silent)
             if len(fresh.who):
-                self.gathered.merge(_FIRST, *(share.sum(axis=0) for share in told(fresh)))
+                self.gathered.merge_all(0, *told(fresh))
                 self.serving[fresh.who] = 2
             if (self.serving == 1).any():
                 return

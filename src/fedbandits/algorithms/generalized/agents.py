@@ -3,29 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
 from fedbandits.algorithms.generalized.parameters import Constants, GLMParameters
-from fedbandits.algorithms.generalized.scheduled import OnSchedule, Scheduled, Spread
-from fedbandits.algorithms.generalized.widths import global_part, local_part, offline
+from fedbandits.algorithms.generalized.scheduled import OnSchedule, Pace, Scheduled, Spread, is_due
+from fedbandits.algorithms.generalized.steps import NewtonSteps, Steps, newton_steps, newton_widths, step_rule
+from fedbandits.algorithms.generalized.widths import StepsPart, global_part, local_steps, offline
 from fedbandits.contract.arrays import FloatArray, IntArray, check_arms, check_feedback, decided
-from fedbandits.contract.messages import Message
+from fedbandits.contract.compiled import calls, choose, learn, stands_for, untouched
+from fedbandits.contract.messages import Closing, Message, Opening
 from fedbandits.contract.population import Population
 from fedbandits.contract.problem import Problem
 from fedbandits.contract.wire import Bound, Utterance, WireError, matrix, vector
 from fedbandits.linalg import kernels
-from fedbandits.linalg.links import means
-from fedbandits.linalg.projection import project_to_ball
+from fedbandits.linalg.jit import jit_inside
 from fedbandits.models.limits import arm_square
-from fedbandits.models.objectives import ASK_CURVATURE, ASK_GRADIENT, CURVATURE, GRADIENT, evaluated
-from fedbandits.models.observations import Observations
+from fedbandits.models.objectives import ASK_CURVATURE, ASK_GRADIENT, CURVATURE, GRADIENT, evaluated, pursued
+from fedbandits.models.observations import Observations, RawArrays, keep_one
 from fedbandits.models.optimistic import OptimisticAgents
 from fedbandits.models.ridge import RidgeModels, solve
 from fedbandits.models.sharing import COLLECT, counting
 from fedbandits.models.statistics import Statistics
-from fedbandits.models.triggers import Trigger
+from fedbandits.models.told import Told, choose_as_told
+from fedbandits.models.triggers import Trigger, watch_of
 
 GRAM = matrix("gram", adds="increment", pooled=True, apart=True, bound=Bound(arm_square))
 """The gram matrix of what is new."""
@@ -61,6 +63,10 @@ class GlobalUpdates(Population):
             raise WireError(f"generalized linear agents do not understand {request.kind!r}")
         return reply
 
+    def pursue(self, opening: Opening) -> Closing | None:
+        """See `Population`."""
+        return pursued(self.data, self._s.link, opening) if untouched(self, GlobalUpdates, "answer") else None
+
     def restore(self, sent: Message, observed: FloatArray) -> None:
         """What was handed over is new again, and not yet part of any global update."""
         if sent.kind != NEW.kind:
@@ -91,7 +97,7 @@ class NewtonAgents(GlobalUpdates, OptimisticAgents):
     def __init__(self, parameters: GLMParameters, problem: Problem, n: int, trigger: Trigger | None = None) -> None:
         self._s = s = parameters.constants(problem)
         super().__init__(RidgeModels(n, problem.dim, self._ridge(s)), trigger=trigger)
-        self._parameters = parameters
+        self._rule_of_steps = step_rule(parameters, s, self._ridge(s), self._part(s))
         self.data = Observations(n, problem.dim, problem.horizon)
         self.theta = np.zeros((n, problem.dim))
         self.squares = np.zeros(n)
@@ -101,38 +107,35 @@ class NewtonAgents(GlobalUpdates, OptimisticAgents):
     def learn(self, who: IntArray, arms: FloatArray, picks: IntArray, rewards: FloatArray) -> None:
         """One observation per agent in `who`, and one online Newton step."""
         check_feedback(who, arms, picks, rewards, self._n, self.models.dim)
-        self._step(who, self.data.add(who, arms, picks, rewards), rewards)
+        self.data.add(who, arms, picks, rewards)
+        self._step(who, kernels.as_lanes(arms), picks, rewards)
 
-    def _step(self, who: IntArray, x: FloatArray, rewards: FloatArray) -> None:
-        """One online Newton step on the chosen arms `x` (w, d)."""
-        models, s = self.models, self._s
-        score = np.einsum("wd,wd->w", x, self.theta[who])
-        gain = models.learn_chosen(who, x, score)
-        slope = means(s.link.code, score) - rewards
-        self.squares[who] += score**2
-        self.regret[who] += slope**2 * -np.expm1(-gain) / (2 * s.c)
-        towards = np.einsum("wij,wj->wi", models.inverse[who], x)
-        stepped = self.theta[who] - (slope / s.c)[:, None] * towards
-        self.theta[who] = self._inside(who, stepped)
+    def _step(self, who: IntArray, lanes: FloatArray, picks: IntArray, rewards: FloatArray) -> None:
+        """One online Newton step on what was chosen of `lanes` (w, d, K)."""
+        if newton_steps(self._steps(), who, lanes, picks, rewards):
+            self.models.refresh()
 
     def width(self, who: IntArray) -> FloatArray:
         """(w,) the square root of beta + (lambda/c) S^2 - ||z||^2 + centre^T b, scaled."""
-        parameters, models = self._parameters, self.models
-        if parameters.width != "theory":
-            return np.full(len(who), float(parameters.width))
-        moment = models.base.moment[who] + models.fresh.moment[who]
-        residual = self.squares[who] - np.einsum("wd,wd->w", models.theta[who], moment)
-        seen = models.base.count[who] + models.fresh.count[who] > 0
-        beta = np.where(seen, self._beta(who), 0.0)
-        squared = beta + models.ridge * self._s.S**2 - residual
-        return np.asarray(parameters.scale * np.sqrt(np.maximum(squared, 0.0)))
+        return newton_widths(self._steps(), who)
 
-    def _inside(self, who: IntArray, point: FloatArray) -> FloatArray:
-        """Project onto the ball of radius S in the norm of A."""
-        far = np.flatnonzero(np.einsum("wd,wd->w", point, point) > self._s.S**2)
-        if len(far):
-            point[far] = project_to_ball(self.models.matrices(who[far]), point[far], self._s.S)
-        return point
+    def compiled(self) -> Any:
+        """See `Population`."""
+        pace = self.pace()
+        if pace is None or self.data.full or not untouched(self, NewtonAgents, "choose", "learn", "width", "_step"):
+            return None
+        return NewtonSteps(self._steps(), pace)
+
+    def pace(self) -> Pace | None:
+        """When they call, for compiled loops; None where those do not know."""
+        watch = watch_of(self._trigger) if untouched(self, NewtonAgents, "calling") else None
+        return None if watch is None else Pace(watch, 0, 0, self.data.given)
+
+    def _steps(self) -> Steps:
+        models = self.models
+        base = (models.base.gram, models.base.moment)
+        own = (self.theta, self.squares, self.regret, self.beta)
+        return Steps(models.arrays(), *base, self.data.arrays(), *own, self._rule_of_steps)
 
     @staticmethod
     def _ridge(s: Constants) -> float:
@@ -142,14 +145,13 @@ class NewtonAgents(GlobalUpdates, OptimisticAgents):
     def _first_regret(s: Constants) -> float:
         return s.ridge * s.S**2 / 2
 
-    def _beta(self, who: IntArray) -> FloatArray:
-        return self.beta[who] + local_part(self._s, self.regret[who])
+    @staticmethod
+    def _part(s: Constants) -> StepsPart:
+        return local_steps(s)
 
     def _hand_over(self, who: IntArray) -> dict[str, FloatArray]:
-        fresh = self.models.fresh
-        new = {"gram": fresh.gram[who], "count": fresh.count[who]}
-        self.models.settle(who)
-        return new
+        handed = self.models.hand_over(who)
+        return {"gram": handed.gram, "count": handed.count}
 
     def _take_back(self, who: IntArray, gram: FloatArray, count: FloatArray) -> None:
         # predictions are never handed over: whether their sum counts as settled makes no difference
@@ -168,7 +170,7 @@ class NewtonAgents(GlobalUpdates, OptimisticAgents):
         self.beta[who] = global_part(s, count[rows], logdet, np.linalg.norm(theta[rows], axis=1))
         self.regret[who] = s.c / 2 * offline(s, count[rows]) ** 2
         for late, x, rewards in self.data.since(who):
-            self._step(late, x, rewards)
+            self._step(late, x[:, :, None], np.zeros(len(late), dtype=np.int64), rewards)
 
 
 class ScheduledNewtonAgents(OnSchedule, NewtonAgents):
@@ -177,6 +179,36 @@ class ScheduledNewtonAgents(OnSchedule, NewtonAgents):
     def __init__(self, parameters: Scheduled, problem: Problem, n: int) -> None:
         super().__init__(parameters, problem, n)
         self._spread = parameters.spread(problem)
+
+
+class Centred(NamedTuple):
+    """`CentredAgents` for compiled loops."""
+
+    told: Told
+    raw: RawArrays
+    gram: FloatArray
+    moment: FloatArray
+    seen: FloatArray
+    pace: Pace
+
+
+@stands_for(choose, Centred)
+@jit_inside
+def _choose(agents: Centred, i: int, arms: FloatArray, row: int, room: FloatArray) -> int:
+    return choose_as_told(agents.told, i, arms, row, room)
+
+
+@stands_for(learn, Centred)
+@jit_inside
+def _learn(agents: Centred, i: int, arms: FloatArray, row: int, pick: int, reward: float, room: FloatArray) -> bool:
+    kernels.accumulate_one(agents.gram, agents.moment, agents.seen, i, arms, row, pick, reward, room)
+    return keep_one(agents.raw, i, arms, row, pick, reward)
+
+
+@stands_for(calls, Centred)
+@jit_inside
+def _calls(agents: Centred, i: int) -> bool:
+    return is_due(agents.pace, i, agents.raw.count[i], agents.seen[i], 0.0)
 
 
 class CentredAgents(OnSchedule, GlobalUpdates):
@@ -220,6 +252,14 @@ class CentredAgents(OnSchedule, GlobalUpdates):
         check_arms(who, arms, *self.theta.shape)
         width = self._width(self.known[who])
         return kernels.scores_optimistic(self.inverse, self.theta, width, who, kernels.as_lanes(arms))
+
+    def compiled(self) -> Any:
+        """See `Population`."""
+        pace = self.pace()
+        if pace is None or self.data.full or not untouched(self, CentredAgents, "choose", "learn"):
+            return None
+        told = Told(self.inverse, self.theta, self._width(self.known))
+        return Centred(told, self.data.arrays(), *self.fresh, pace)
 
     def learn(self, who: IntArray, arms: FloatArray, picks: IntArray, rewards: FloatArray) -> None:
         """One observation per agent in `who`, put aside until the next update."""

@@ -26,7 +26,8 @@ from fedbandits.contract.facts import Questions
 from fedbandits.contract.parameters import parameters
 from fedbandits.contract.problem import Problem
 from fedbandits.contract.streams import Streams
-from fedbandits.models.minimisers import Momentum, accelerated, newton
+from fedbandits.models.descents import Momentum
+from fedbandits.models.minimisers import accelerated, newton
 from fedbandits.models.objectives import Objective
 from fedbandits.models.paced import Paced, by_schedule
 from fedbandits.models.triggers import Trigger, both

@@ -2,16 +2,25 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
 from fedbandits.algorithms.generalized.agents import GRAM
 from fedbandits.algorithms.generalized.parameters import Constants
 from fedbandits.algorithms.generalized.scheduled import OnSchedule, Scheduled
-from fedbandits.algorithms.generalized.widths import local_part
+from fedbandits.algorithms.generalized.steps import (
+    GradientSteps,
+    PacedGradientSteps,
+    Steps,
+    gradient_steps,
+    gradient_widths,
+    step_rule,
+)
+from fedbandits.algorithms.generalized.widths import local_steps
 from fedbandits.contract.arrays import FloatArray, IntArray, check_feedback, shown_to
 from fedbandits.contract.catalogue import About
+from fedbandits.contract.compiled import untouched
 from fedbandits.contract.messages import Conversation, Message
 from fedbandits.contract.parameters import parameters
 from fedbandits.contract.problem import Problem
@@ -19,7 +28,6 @@ from fedbandits.contract.server import Server
 from fedbandits.contract.streams import Streams
 from fedbandits.contract.wire import Bound, Utterance, WireError, WireField, matrix, vector
 from fedbandits.linalg import kernels
-from fedbandits.linalg.links import means
 from fedbandits.linalg.projection import project_to_ball
 from fedbandits.models.limits import slope
 from fedbandits.models.observations import Observations
@@ -108,7 +116,8 @@ class OnlineNewtonAgents(OnSchedule, OptimisticAgents):
         self._s = s = parameters.constants(problem)
         super().__init__(RidgeModels(n, dim, s.ridge))
         self._spread = parameters.spread(problem)
-        self._parameters = parameters
+        self._rule_of_steps = step_rule(parameters, s, s.ridge, local_steps(s))
+        self._no_beta = np.zeros(n)
         self._rate = parameters.rate(problem)
         self.data = Observations(n, dim, problem.horizon)
         self.newton = np.zeros((n, dim, dim))
@@ -121,44 +130,45 @@ class OnlineNewtonAgents(OnSchedule, OptimisticAgents):
     def learn(self, who: IntArray, arms: FloatArray, picks: IntArray, rewards: FloatArray) -> None:
         """One observation per agent in `who`, and one online Newton step."""
         check_feedback(who, arms, picks, rewards, *self.theta.shape)
-        self._step(who, self.data.add(who, arms, picks, rewards), rewards)
+        self.data.add(who, arms, picks, rewards)
+        self._step(who, kernels.as_lanes(arms), picks, rewards)
 
-    def _step(self, who: IntArray, x: FloatArray, rewards: FloatArray) -> None:
-        """One online Newton step on the chosen arms `x` (w, d)."""
-        score = np.einsum("wd,wd->w", x, self.theta[who])
-        self.models.learn_chosen(who, x, score)
-        self.squares[who] += score**2
-        slope = (means(self._s.link.code, score) - rewards)[:, None] * x
-        self.newton[who] += slope[:, :, None] * slope[:, None, :]
-        kernels.rank_one(
-            self.inverse, np.zeros_like(self.theta), np.zeros(len(self.theta)), who, slope, np.zeros(len(who))
-        )
-        towards = np.einsum("wij,wj->wi", self.inverse[who], slope)
-        self.regret[who] += np.einsum("wd,wd->w", slope, towards) / (2 * self._rate)
-        stepped = self.theta[who] - towards / self._rate
-        self.theta[who] = inside(self.newton[who], stepped, self._s)
+    def _step(self, who: IntArray, lanes: FloatArray, picks: IntArray, rewards: FloatArray) -> None:
+        """One online Newton step on what was chosen of `lanes` (w, d, K)."""
+        if gradient_steps(self._gradient_steps(), who, lanes, picks, rewards):
+            self.models.refresh()
 
     def width(self, who: IntArray) -> FloatArray:
         """(w,) the square root of lambda S^2 + beta - ||z||^2 + centre^T b, scaled."""
-        parameters, models, s = self._parameters, self.models, self._s
-        if parameters.width != "theory":
-            return np.full(len(who), float(parameters.width))
-        moment = models.base.moment[who] + models.fresh.moment[who]
-        residual = self.squares[who] - np.einsum("wd,wd->w", models.theta[who], moment)
-        # what others observed counts too: an agent may have been told before its own first turn
-        knows = (models.fresh.count[who] > 0) | models.base.gram[who].any(axis=(1, 2))
-        beta = np.where(knows, local_part(s, self.regret[who]), 0.0)
-        return np.asarray(parameters.scale * np.sqrt(np.maximum(beta + s.ridge * s.S**2 - residual, 0.0)))
+        return gradient_widths(self._steps(), who)
+
+    def compiled(self) -> Any:
+        """See `Population`."""
+        pace = self.pace()
+        if (
+            pace is None
+            or self.data.full
+            or not untouched(self, OnlineNewtonAgents, "choose", "learn", "width", "_step")
+        ):
+            return None
+        return PacedGradientSteps(self._gradient_steps(), pace)
+
+    def _steps(self) -> Steps:
+        models = self.models
+        base = (models.base.gram, models.base.moment)
+        own = (self.theta, self.squares, self.regret, self._no_beta)
+        return Steps(models.arrays(), *base, self.data.arrays(), *own, self._rule_of_steps)
+
+    def _gradient_steps(self) -> GradientSteps:
+        return GradientSteps(self._steps(), self.newton, self.inverse, self._rate)
 
     def answer(self, request: Message) -> Message | None:
         """Hand over the epoch, or take in the common state."""
         who, models = request.who, self.models
         if request.kind == COLLECT.kind:
             gradient = self.data.gradients(self._s.link, who, self.last[who], given=False)
-            reply = Message(EPOCH.kind, who, {"gram": models.fresh.gram[who], "gradient": gradient})
             self.data.give(who)
-            models.settle(who)
-            return reply
+            return Message(EPOCH.kind, who, {"gram": models.hand_over(who).gram, "gradient": gradient})
         if request.kind != ONLINE.kind:
             raise WireError(f"online Newton agents do not understand {request.kind!r}")
         told = request.arrays
@@ -168,7 +178,7 @@ class OnlineNewtonAgents(OnSchedule, OptimisticAgents):
         self.theta[who] = self.last[who] = told["theta"]
         self.regret[who], self.squares[who] = told["regret"], told["squares"]
         for late, x, rewards in self.data.since(who):
-            self._step(late, x, rewards)
+            self._step(late, x[:, :, None], np.zeros(len(late), dtype=np.int64), rewards)
         return None
 
     def restore(self, sent: Message, observed: FloatArray) -> None:

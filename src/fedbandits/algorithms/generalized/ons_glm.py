@@ -6,8 +6,7 @@ from typing import ClassVar
 
 from fedbandits.algorithms.generalized.agents import NewtonAgents
 from fedbandits.algorithms.generalized.parameters import Constants, GLMParameters
-from fedbandits.algorithms.generalized.widths import online
-from fedbandits.contract.arrays import FloatArray, IntArray
+from fedbandits.algorithms.generalized.widths import StepsPart, online_steps
 from fedbandits.contract.catalogue import About
 from fedbandits.contract.parameters import parameters
 from fedbandits.contract.problem import Problem
@@ -56,5 +55,6 @@ class OnlineAgents(NewtonAgents):
     def _first_regret(s: Constants) -> float:
         return 2 * s.c * s.ridge * s.S**2
 
-    def _beta(self, who: IntArray) -> FloatArray:
-        return online(self._s, self.regret[who])
+    @staticmethod
+    def _part(s: Constants) -> StepsPart:
+        return online_steps(s)

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, NamedTuple
 
 import numpy as np
 from pydantic import Field
 
 from fedbandits.algorithms.generalized.parameters import GLMParameters
 from fedbandits.contract.arrays import BoolArray, FloatArray, IntArray
+from fedbandits.contract.compiled import untouched
 from fedbandits.contract.parameters import parameters
 from fedbandits.contract.population import Population
 from fedbandits.contract.problem import Problem
+from fedbandits.linalg.jit import jit_exactly
 from fedbandits.models.observations import Observations
+from fedbandits.models.triggers import Watch, fires
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +39,28 @@ class Spread:
 
 
 EVERY_TURN = Spread(1, 1)
+
+
+class Pace(NamedTuple):
+    """When agents call, for compiled loops: by a trigger where `turns` is 0, else by `Spread(updates, turns)`; `given`
+    (n,) are the observations that the server has been told of.
+    """
+
+    watch: Watch
+    updates: int
+    turns: int
+    given: IntArray
+
+
+@jit_exactly
+def is_due(pace: Pace, i: int, turns: int, seen: float, growth: float) -> bool:
+    """Whether agent i calls, after so many own turns, of which it has `seen` since the last update, with the `growth`
+    of its log-determinant since.
+    """
+    if pace.turns == 0:
+        return fires(pace.watch, seen, growth)
+    past: int = turns * pace.updates // pace.turns
+    return past > pace.given[i] * pace.updates // pace.turns
 
 
 @parameters
@@ -67,3 +92,14 @@ class OnSchedule(Population):
     def urgency(self) -> FloatArray | None:
         """How far each agent's turns have come; see `Population`."""
         return self._spread.urgency(self.data.count, self.data.given)
+
+    def pace(self) -> Pace | None:
+        """When they call, for compiled loops; None where a subclass has changed that."""
+        return (
+            None
+            if not untouched(self, OnSchedule, "calling")
+            else Pace(_NEVER, self._spread.updates, self._spread.turns, self.data.given)
+        )
+
+
+_NEVER = Watch(-1, 0.0, False)

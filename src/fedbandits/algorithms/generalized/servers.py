@@ -32,6 +32,7 @@ class GlobalUpdateServer(Server):
     keeps: ClassVar[tuple[str, ...]] = ("gram", "count", "theta", "rounds", "uncertified")
     retracts: ClassVar[bool] = True
     waits: ClassVar[bool] = True
+    pursues: ClassVar[bool] = True
 
     def __init__(self, n: int, dim: int, ridge: float, method: Method) -> None:
         self._everybody = np.arange(n)

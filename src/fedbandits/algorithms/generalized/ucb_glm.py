@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Annotated, ClassVar
+import math
+from typing import Annotated, Any, ClassVar, NamedTuple
 
 import numpy as np
 from pydantic import Field
@@ -15,14 +16,16 @@ from fedbandits.algorithms.generalized.servers import GlobalUpdateServer
 from fedbandits.algorithms.generalized.widths import ucb_glm
 from fedbandits.contract.arrays import FloatArray, IntArray, check_arms, check_feedback, decided
 from fedbandits.contract.catalogue import About
+from fedbandits.contract.compiled import calls, choose, learn, stands_for, untouched
 from fedbandits.contract.facts import Questions
 from fedbandits.contract.parameters import parameters
 from fedbandits.contract.population import Population
 from fedbandits.contract.problem import Problem
 from fedbandits.contract.streams import Streams
 from fedbandits.linalg import kernels
-from fedbandits.models.observations import Observations
-from fedbandits.models.ridge import RidgeModels
+from fedbandits.linalg.jit import jit, jit_exactly, jit_inside
+from fedbandits.models.observations import BLOCK, Observations, RawArrays, curvature_one, keep_one
+from fedbandits.models.ridge import RidgeArrays, RidgeModels, learn_one
 
 _SOURCE = "Li, Lu & Zhou, ICML 2017"
 
@@ -146,34 +149,114 @@ class RefittingAgents(Population):
         check_feedback(who, arms, picks, rewards, *self.theta.shape)
         self.data.add(who, arms, picks, rewards)
         self.models.learn(who, arms, picks, rewards)
-        self._refit(who)
+        _refit(self._refitting(), who)
 
-    def _refit(self, who: IntArray) -> None:
-        """Newton's method until the gradient certifies 1/m^2, halving an agent's step where its loss does not fall."""
-        ridge, eye = self.models.ridge, np.eye(self.theta.shape[1])
-        left = who
-        value, gradient, hessian = self._objective(left, self.theta[left])
-        step = np.ones(len(left))
-        for _ in range(self._iterations):
-            m = self.data.count[left]
-            open_ = np.linalg.norm(gradient, axis=1) / m > np.sqrt(2 * ridge / m**3)
-            left, value, gradient, hessian, step = (part[open_] for part in (left, value, gradient, hessian, step))
-            if len(left) == 0:
-                return
-            direction = np.linalg.solve(hessian + ridge * eye, gradient[:, :, None])[:, :, 0]
-            trial = self.theta[left] - step[:, None] * direction
-            found = self._objective(left, trial)
-            decrease = 1e-4 * step * np.einsum("wd,wd->w", gradient, direction)
-            better = found[0] <= value - decrease + 1e-14 * np.maximum(np.abs(value), 1.0)
-            self.theta[left[better]] = trial[better]
-            value, gradient, hessian = (
-                np.where(better.reshape(-1, *[1] * (new.ndim - 1)), new, old)
-                for new, old in zip(found, (value, gradient, hessian), strict=True)
-            )
-            step = np.where(better, 1.0, step / 2)
+    def compiled(self) -> Any:
+        """See `Population`."""
+        known = untouched(self, RefittingAgents, "choose", "learn", "calling")
+        return self._refitting() if known and not self.data.full else None
 
-    def _objective(self, who: IntArray, theta: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """m times the objective (w,), its gradient (w, d), and the Hessian of its loss (w, d, d)."""
-        loss, gradient, hessian = self.data.curvatures(self._link, who, theta, given=False)
-        ridge = self.models.ridge
-        return loss + ridge / 2 * (theta**2).sum(axis=1), gradient + ridge * theta, hessian
+    def tend(self) -> None:
+        """See `Population`."""
+        self.models.refresh()
+
+    def _refitting(self) -> Refitting:
+        models, data = self.models, self.data.arrays()
+        return Refitting(
+            models.arrays(), data, self.theta, self._alpha, self._link.code, models.ridge, self._iterations
+        )
+
+
+class Refitting(NamedTuple):
+    """`RefittingAgents` for compiled loops."""
+
+    models: RidgeArrays
+    raw: RawArrays
+    theta: FloatArray
+    alpha: float
+    link: int
+    ridge: float
+    iterations: int
+
+
+@stands_for(choose, Refitting)
+@jit_inside
+def _choose(agents: Refitting, i: int, arms: FloatArray, row: int, room: FloatArray) -> int:
+    return kernels.pick_one(agents.models.inverse, agents.theta, i, agents.alpha, arms, row, room)
+
+
+@stands_for(learn, Refitting)
+@jit_inside
+def _learn(agents: Refitting, i: int, arms: FloatArray, row: int, pick: int, reward: float, room: FloatArray) -> bool:
+    full = keep_one(agents.raw, i, arms, row, pick, reward)
+    due = learn_one(agents.models, i, arms, row, pick, reward, room)
+    refit_one(agents, i)
+    return due or full
+
+
+@stands_for(calls, Refitting)
+@jit_inside
+def _calls(agents: Refitting, i: int) -> bool:
+    return False
+
+
+@jit
+def _refit(agents: Refitting, who: IntArray) -> None:
+    for a in range(len(who)):
+        refit_one(agents, who[a])
+
+
+@jit
+def refit_one(agents: Refitting, i: int) -> None:
+    """Newton's method until the gradient certifies 1/m^2, halving agent i's step where its loss does not fall."""
+    d, m = agents.theta.shape[1], float(agents.raw.count[i])
+    theta, trial, direction, room = agents.theta[i], np.empty(d), np.empty(d), np.empty((3, BLOCK))
+    gradient, hessian, new_gradient, new_hessian = np.empty(d), np.empty((d, d)), np.empty(d), np.empty((d, d))
+    value = _objective(agents, i, theta, gradient, hessian, room)
+    step = 1.0
+    for _ in range(agents.iterations):
+        if not _norm(gradient) / m > math.sqrt(2.0 * agents.ridge / m**3):
+            return
+        if not kernels.solved_one(hessian, agents.ridge, gradient, direction):
+            return
+        _move(theta, -step, direction, trial)
+        found = _objective(agents, i, trial, new_gradient, new_hessian, room)
+        decrease = 1e-4 * step * _along(gradient, direction)
+        if found <= value - decrease + 1e-14 * max(abs(value), 1.0):
+            theta[:] = trial
+            value, step = found, 1.0
+            gradient, new_gradient = new_gradient, gradient
+            hessian, new_hessian = new_hessian, hessian
+        else:
+            step /= 2.0
+
+
+@jit_exactly
+def _objective(
+    agents: Refitting, i: int, theta: FloatArray, gradient: FloatArray, hessian: FloatArray, room: FloatArray
+) -> float:
+    """m times the objective; its gradient (d,) and the Hessian of its loss (d, d) are written."""
+    gradient[:], hessian[:] = 0.0, 0.0
+    raw = agents.raw
+    loss = curvature_one(agents.link, raw.arms[i], raw.rewards[i], raw.count[i], theta, gradient, hessian, room)
+    _move(gradient, agents.ridge, theta, gradient)
+    return loss + agents.ridge / 2 * _along(theta, theta)
+
+
+@jit_exactly
+def _along(one: FloatArray, other: FloatArray) -> float:
+    found = 0.0
+    for j in range(len(one)):
+        found += one[j] * other[j]
+    return found
+
+
+@jit_exactly
+def _norm(one: FloatArray) -> float:
+    return math.sqrt(_along(one, one))
+
+
+@jit_exactly
+def _move(start: FloatArray, step: float, direction: FloatArray, out: FloatArray) -> None:
+    for j in range(len(start)):
+        out[j] = start[j] + step * direction[j]

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import math
+from typing import NamedTuple
+
 import numpy as np
 
 from fedbandits.algorithms.generalized.parameters import Constants
 from fedbandits.contract.arrays import FloatArray
+from fedbandits.linalg.jit import jit_exactly
 
 
 def offline(s: Constants, m: FloatArray) -> FloatArray:
@@ -44,16 +48,54 @@ def by_noise(s: Constants) -> float:
     return s.R / s.c * (float(np.sqrt(s.d)) + float(np.sqrt(2 * np.log(1 / s.delta)))) if s.answered else 0.0
 
 
+class StepsPart(NamedTuple):
+    """What online Newton steps add to beta: 1 + 4b/c + factor log(front sqrt(first + slope b)), b bounding their
+    regret. Compiled loops take it as it is.
+    """
+
+    c: float
+    factor: float
+    front: float
+    first: float
+    slope: float
+
+    def __call__(self, regret: FloatArray) -> FloatArray:
+        """beta for bounds on the regret, of any shape."""
+        bounds = np.asarray(regret, dtype=np.float64)
+        return _parts(self, bounds.ravel()).reshape(bounds.shape)
+
+
+def local_steps(s: Constants) -> StepsPart:
+    """Of lemma 2, between global updates."""
+    return StepsPart(s.c, 8 * s.R**2 / s.c**2, s.N / s.delta, 4 + 64 * s.R**4 / (4 * s.c**4 * s.delta**2), 8 / s.c)
+
+
+def online_steps(s: Constants) -> StepsPart:
+    """Of GLOC (Jun et al. 2017), for one agent alone."""
+    return StepsPart(s.c, 8 * s.R**2 / s.c**2, 2 / s.delta, 1 + 4 * s.R**4 / (s.c**4 * s.delta**2), 2 / s.c)
+
+
 def local_part(s: Constants, b2: FloatArray) -> FloatArray:
     """beta of the local online Newton steps in lemma 2, whose regret is at most `b2`."""
-    root = np.sqrt(4 + 8 * b2 / s.c + 64 * s.R**4 / (4 * s.c**4 * s.delta**2))
-    return np.asarray(1 + 4 * b2 / s.c + 8 * s.R**2 / s.c**2 * np.log(s.N / s.delta * root))
+    return local_steps(s)(b2)
 
 
-def online(s: Constants, b: FloatArray) -> FloatArray:
-    """beta of GLOC (Jun et al. 2017) for one agent alone, whose online regret is at most `b`."""
-    root = np.sqrt(1 + 2 * b / s.c + 4 * s.R**4 / (s.c**4 * s.delta**2))
-    return np.asarray(1 + 4 * b / s.c + 8 * s.R**2 / s.c**2 * np.log(2 / s.delta * root))
+# exactly as written: the same number in a loop over agents as in one over turns
+@jit_exactly
+def part_at(part: StepsPart, regret: float) -> float:
+    """What steps whose regret is at most `regret` add to beta."""
+    found: float = (
+        1 + 4 * regret / part.c + part.factor * math.log(part.front * math.sqrt(part.first + part.slope * regret))
+    )
+    return found
+
+
+@jit_exactly
+def _parts(part: StepsPart, regret: FloatArray) -> FloatArray:
+    out = np.empty(len(regret))
+    for a in range(len(regret)):
+        out[a] = part_at(part, regret[a])
+    return out
 
 
 def ucb_glm(s: Constants, horizon: int) -> float:

@@ -109,23 +109,21 @@ class AsyncServer(Server):
         if len(fresh.who) == 0:
             return
         ridge = self._parameters.ridge
-        self.pool.merge(np.zeros(1, dtype=np.int64), *(share.sum(axis=0) for share in told(fresh)))
-        self.known.merge(fresh.who, *told(fresh))
+        shares = told(fresh)
+        taken_out = self.pool.merge_all(0, *shares)
+        self.known.merge(fresh.who, *shares)
         self.known_logdet[fresh.who] = kernels.log_determinants(self.known.gram[fresh.who], ridge)
         self.unseen += len(fresh.who)
         self.unseen[fresh.who] -= 1
 
         pooled = kernels.log_determinants(self.pool.gram, ridge)[0]
-        taken_out = bool((np.trace(fresh.arrays["gram"], axis1=1, axis2=2) < 0).any())
         lacking = ((pooled - self.known_logdet > self._threshold) | taken_out) & (self.unseen > 0)
         late = np.flatnonzero(lacking)
         if len(late) == 0:
             return
-        counted = self._parameters.tells_counts
-        held = self.known.rows(late, counted=counted)
-        pool = self.pool.rows(np.zeros(1, dtype=np.int64), counted=counted)
-        reached = yield Message(NEWS.kind, late, {name: pool[name] - held[name] for name in held})
-        for known, pooled_share in zip(self.known, self.pool, strict=True):
-            known[reached.who] = pooled_share
+        the_pool = np.zeros_like(late)
+        news = self.known.lacking(late, self.pool, the_pool, counted=self._parameters.tells_counts)
+        reached = yield Message(NEWS.kind, late, news)
+        self.known.copy_from(reached.who, self.pool, the_pool[: len(reached.who)])
         self.known_logdet[reached.who] = pooled
         self.unseen[reached.who] = 0

@@ -45,7 +45,7 @@ class PoolServer(Server):
         fresh = yield Message(COLLECT.kind, self._audience(self._collects, callers))
         if len(fresh.who) == 0:
             return
-        self.pool.merge(np.zeros(1, dtype=np.int64), *(share.sum(axis=0) for share in told(fresh)))
+        self.pool.merge_all(0, *told(fresh))
         listeners = self._audience(self._tells, callers)
         pool = self.pool.rows(np.zeros(1, dtype=np.int64), counted=self._parameters.tells_counts)
         yield Message(POOL.kind, listeners, shown_to(len(listeners), pool))
