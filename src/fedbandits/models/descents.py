@@ -39,7 +39,7 @@ class Descent:
     @property
     def theta(self) -> FloatArray:
         """(d,) where the gradient is asked for next, or where it all ended; a copy."""
-        return self.points[0].copy()
+        return np.array(self.points[0])
 
     @property
     def rounds(self) -> int:

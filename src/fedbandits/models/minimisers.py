@@ -20,7 +20,7 @@ from fedbandits.contract.arrays import FloatArray
 from fedbandits.contract.messages import Message
 from fedbandits.models.descents import Descent, DescentRule, Momentum
 from fedbandits.models.networks.descent import Stepper
-from fedbandits.models.objectives import Objective
+from fedbandits.models.objectives import Descended, Objective
 
 _HAIR = 1 - 1e-12
 
@@ -38,7 +38,7 @@ class Minimum:
 
 
 def accelerated(
-    objective: Objective,
+    objective: Descended,
     start: FloatArray,
     *,
     smooth: float,

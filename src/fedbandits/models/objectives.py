@@ -44,20 +44,27 @@ CURVATURE = Utterance(
 class Objective(Protocol):
     """What a minimiser may ask of a function: conversations that end with its gradient or curvature at a point."""
 
-    def gradient(self, point: FloatArray, descent: Descent | None = None) -> Generator[Message, Message, FloatArray]:
-        """Gradient (d,) at `point` (d,), or at a later point of a `descent`, which was then moved on to it."""
+    def gradient(self, point: FloatArray) -> Generator[Message, Message, FloatArray]:
+        """Gradient (d,) at `point` (d,)."""
 
     def curvature(self, point: FloatArray) -> Generator[Message, Message, Curvature]:
         """Value, gradient (d,) and Hessian (d, d) at `point` (d,)."""
 
 
+class Descended(Protocol):
+    """A function whose descents may be played at once (`contract.messages.Opening`)."""
+
+    def gradient(self, point: FloatArray, descent: Descent | None = None) -> Generator[Message, Message, FloatArray]:
+        """Gradient (d,) at `point` (d,), or at a later point of a `descent`, which was then moved on to it."""
+
+
 class Course(NamedTuple):
-    """A descent of F over `count` observations with `ridge` lambda, for compiled functions."""
+    """A descent of F `over` so many observations with `ridge` lambda, for compiled functions."""
 
     rule: DescentRule
     points: FloatArray
     progress: FloatArray
-    count: float
+    over: float
     ridge: float
 
 
@@ -145,7 +152,7 @@ def _pursue(
         theta[:] = course.points[0]
         found = gradients(code, arms, rewards, who, first, end, theta)
         rounds += 1
-        _pool(found, course.points[0], course.count, course.ridge, pooled)
+        _pool(found, course.points[0], course.over, course.ridge, pooled)
         if is_last(course.rule, course.progress, pooled):
             return found, rounds
         advance(course.rule, course.points, course.progress, pooled)

@@ -24,7 +24,8 @@ class RawArrays(NamedTuple):
 
     arms: FloatArray
     rewards: FloatArray
-    count: IntArray
+    kept: IntArray
+    """(n,) how many."""
 
 
 @jit_inside
@@ -32,11 +33,11 @@ def keep_one(raw: RawArrays, i: int, arms: FloatArray, row: int, pick: int, rewa
     """What `Observations.add` does for agent i, which has taken the arm `pick` of `arms[row]` (d, K); whether there is
     no room for another one.
     """
-    place = raw.count[i]
+    place = raw.kept[i]
     for j in range(arms.shape[1]):
         raw.arms[i, j, place] = arms[row, j, pick]
     raw.rewards[i, place] = reward
-    raw.count[i] = place + 1
+    raw.kept[i] = place + 1
     return bool(place + 1 >= raw.rewards.shape[1])
 
 

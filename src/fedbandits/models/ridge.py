@@ -223,16 +223,16 @@ class RidgeModels(Stateful):
 
 
 class RidgeSums(NamedTuple):
-    """Sums of m models, for compiled functions: gram (m, d, d), moment (m, d), count (m,)."""
+    """Sums of m models, for compiled functions: gram (m, d, d), moment (m, d), and how many observations (m,)."""
 
     gram: FloatArray
     moment: FloatArray
-    count: FloatArray
+    seen: FloatArray
 
     def named(self, *, counted: bool) -> dict[str, FloatArray]:
         """By name, as a message carries them; counts only where asked for."""
         named = {"gram": self.gram, "moment": self.moment}
-        return named | ({"count": self.count} if counted else {})
+        return named | ({"count": self.seen} if counted else {})
 
 
 class RidgeResults(NamedTuple):
@@ -261,9 +261,9 @@ def _settle(base: RidgeSums, fresh: RidgeSums, who: IntArray, growth: FloatArray
             handed.moment[a, j] = fresh.moment[i, j]
             base.moment[i, j] += fresh.moment[i, j]
             fresh.moment[i, j] = 0.0
-        handed.count[a] = fresh.count[i]
-        base.count[i] += fresh.count[i]
-        fresh.count[i] = 0.0
+        handed.seen[a] = fresh.seen[i]
+        base.seen[i] += fresh.seen[i]
+        fresh.seen[i] = 0.0
         growth[i] = 0.0
 
 
@@ -284,7 +284,7 @@ def _solve_anew(
     that cannot be, or -1.
     """
     base, fresh, given, known = borrowed(base), borrowed(fresh), borrowed(given), borrowed(known)
-    kernels.check_who(len(base.count), who)
+    kernels.check_who(len(base.seen), who)
     d = fresh.moment.shape[1]
     pitch = kernels.pitch_of(d)
     room = (np.zeros(d * pitch), np.zeros(d * pitch), np.zeros(2 * pitch))
@@ -316,7 +316,7 @@ def _solve_into(
     for a in range(len(who)):
         i = who[a]
         row = 0 if shared else a
-        own = not alone and fresh.count[i] > 0.0
+        own = not alone and fresh.seen[i] > 0.0
         if shared and not adding and not own:
             if once >= 0:
                 source[a] = once
@@ -375,9 +375,9 @@ def _write_anew(
             if alone:
                 fresh.gram[i, j] = 0.0
                 fresh.moment[i, j] = 0.0
-        base.count[i] = base.count[i] + given.count[a] if adding else given.count[a]
+        base.seen[i] = base.seen[i] + given.seen[a] if adding else given.seen[a]
         if alone:
-            fresh.count[i] = 0.0
+            fresh.seen[i] = 0.0
         results.logdet[i] = known.logdet[found]
         results.growth[i] = known.growth[found]
         updates[i] = 0

@@ -151,7 +151,7 @@ class NewtonAgents(GlobalUpdates, OptimisticAgents):
 
     def _hand_over(self, who: IntArray) -> dict[str, FloatArray]:
         handed = self.models.hand_over(who)
-        return {"gram": handed.gram, "count": handed.count}
+        return {"gram": handed.gram, "count": handed.seen}
 
     def _take_back(self, who: IntArray, gram: FloatArray, count: FloatArray) -> None:
         # predictions are never handed over: whether their sum counts as settled makes no difference
@@ -208,7 +208,7 @@ def _learn(agents: Centred, i: int, arms: FloatArray, row: int, pick: int, rewar
 @stands_for(calls, Centred)
 @jit_inside
 def _calls(agents: Centred, i: int) -> bool:
-    return is_due(agents.pace, i, agents.raw.count[i], agents.seen[i], 0.0)
+    return is_due(agents.pace, i, agents.raw.kept[i], agents.seen[i], 0.0)
 
 
 class CentredAgents(OnSchedule, GlobalUpdates):
@@ -259,7 +259,7 @@ class CentredAgents(OnSchedule, GlobalUpdates):
         if pace is None or self.data.full or not untouched(self, CentredAgents, "choose", "learn"):
             return None
         told = Told(self.inverse, self.theta, self._width(self.known))
-        return Centred(told, self.data.arrays(), *self.fresh, pace)
+        return Centred(told, self.data.arrays(), *self.fresh.sums, pace)
 
     def learn(self, who: IntArray, arms: FloatArray, picks: IntArray, rewards: FloatArray) -> None:
         """One observation per agent in `who`, put aside until the next update."""

@@ -28,7 +28,7 @@ from fedbandits.contract.problem import Problem
 from fedbandits.contract.streams import Streams
 from fedbandits.models.descents import Momentum
 from fedbandits.models.minimisers import accelerated, newton
-from fedbandits.models.objectives import Objective
+from fedbandits.models.objectives import Descended, Objective
 from fedbandits.models.paced import Paced, by_schedule
 from fedbandits.models.triggers import Trigger, both
 
@@ -52,7 +52,7 @@ class Descending(GLMParameters):
         """A server that descends."""
         s = self.constants(problem)
 
-        def descend(objective: Objective, start: FloatArray, m: int, gram: FloatArray) -> Minimisation:
+        def descend(objective: Descended, start: FloatArray, m: int, gram: FloatArray) -> Minimisation:
             return accelerated(
                 objective,
                 start,

@@ -60,7 +60,7 @@ def is_due(pace: Pace, i: int, turns: int, seen: float, growth: float) -> bool:
     if pace.turns == 0:
         return fires(pace.watch, seen, growth)
     past: int = turns * pace.updates // pace.turns
-    return past > pace.given[i] * pace.updates // pace.turns
+    return bool(past > pace.given[i] * pace.updates // pace.turns)
 
 
 @parameters

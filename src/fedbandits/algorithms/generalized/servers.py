@@ -12,11 +12,11 @@ from fedbandits.contract.arrays import FloatArray, IntArray, shown_to
 from fedbandits.contract.messages import Conversation, Message
 from fedbandits.contract.server import Server
 from fedbandits.models.minimisers import Minimum
-from fedbandits.models.objectives import Objective, PooledObjective, SomebodyIsAwayError
+from fedbandits.models.objectives import PooledObjective, SomebodyIsAwayError
 from fedbandits.models.sharing import COLLECT
 
 Minimisation = Generator[Message, Message, Minimum]
-Method = Callable[[Objective, FloatArray, int, FloatArray], Minimisation]
+Method = Callable[[PooledObjective, FloatArray, int, FloatArray], Minimisation]
 """How to minimise an objective over m observations, whose gram matrix (d, d) is known, from a point (d,) on: a
 conversation; see `models.minimisers`."""
 

@@ -138,7 +138,7 @@ def _learn(agents: NewtonSteps, i: int, arms: FloatArray, row: int, pick: int, r
 @jit_inside
 def _calls(agents: NewtonSteps, i: int) -> bool:
     models = agents.steps.models
-    return is_due(agents.pace, i, agents.steps.raw.count[i], models.seen[i], models.growth[i])
+    return is_due(agents.pace, i, agents.steps.raw.kept[i], models.seen[i], models.growth[i])
 
 
 @jit
@@ -241,7 +241,7 @@ def _learn_by_gradients(
 @jit_inside
 def _calls_by_gradients(agents: PacedGradientSteps, i: int) -> bool:
     models = agents.own.steps.models
-    return is_due(agents.pace, i, agents.own.steps.raw.count[i], models.seen[i], models.growth[i])
+    return is_due(agents.pace, i, agents.own.steps.raw.kept[i], models.seen[i], models.growth[i])
 
 
 @jit

@@ -209,7 +209,7 @@ def _refit(agents: Refitting, who: IntArray) -> None:
 @jit
 def refit_one(agents: Refitting, i: int) -> None:
     """Newton's method until the gradient certifies 1/m^2, halving agent i's step where its loss does not fall."""
-    d, m = agents.theta.shape[1], float(agents.raw.count[i])
+    d, m = agents.theta.shape[1], float(agents.raw.kept[i])
     theta, trial, direction, room = agents.theta[i], np.empty(d), np.empty(d), np.empty((3, BLOCK))
     gradient, hessian, new_gradient, new_hessian = np.empty(d), np.empty((d, d)), np.empty(d), np.empty((d, d))
     value = _objective(agents, i, theta, gradient, hessian, room)
@@ -238,7 +238,7 @@ def _objective(
     """m times the objective; its gradient (d,) and the Hessian of its loss (d, d) are written."""
     gradient[:], hessian[:] = 0.0, 0.0
     raw = agents.raw
-    loss = curvature_one(agents.link, raw.arms[i], raw.rewards[i], raw.count[i], theta, gradient, hessian, room)
+    loss = curvature_one(agents.link, raw.arms[i], raw.rewards[i], raw.kept[i], theta, gradient, hessian, room)
     _move(gradient, agents.ridge, theta, gradient)
     return loss + agents.ridge / 2 * _along(theta, theta)
 
