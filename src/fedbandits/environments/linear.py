@@ -7,7 +7,7 @@ mean rewards; an environment only says how the parameters are drawn.
 from __future__ import annotations
 
 from copy import copy
-from typing import Annotated, ClassVar, NamedTuple
+from typing import Annotated, ClassVar, Literal, NamedTuple
 
 import numpy as np
 from pydantic import Field, model_validator
@@ -19,11 +19,13 @@ from fedbandits.contract.facts import Noise, Norms, Range, Shared, Truth
 from fedbandits.contract.parameters import parameters
 from fedbandits.contract.problem import Problem
 from fedbandits.contract.world import Outcome, Turn, World, parts_of
-from fedbandits.environments import attendance
+from fedbandits.environments import attendance, hashed_arms
 from fedbandits.environments.arms import ArmSource, FreshArms, OneSetOfArms, PoolArms, Spread
 from fedbandits.environments.attendance import Attendance
+from fedbandits.environments.hashed_arms import HashedArms
 from fedbandits.environments.laws import Gaussian, Law, Uniform
 from fedbandits.linalg.jit import jit
+from fedbandits.linalg.links import MeanFunction
 
 _BLOCK = 2**18
 """Numbers drawn at once; part of what a seed means, since every block has its own generator."""
@@ -120,6 +122,8 @@ class LinearWorld(World):
         law = getattr(self._law, "compiled", None)
         if self._presence is not None or law is None or not untouched(self, LinearWorld, "turn", "pay"):
             return None
+        if isinstance(self._source, HashedArms):
+            return self._hashed_block(step, self._source, law)
         drawn, _ = self._seek(step)
         if self._handed_over is None:
             self._handed_over = Block(
@@ -134,26 +138,53 @@ class LinearWorld(World):
             )
         return self._handed_over
 
+    def _hashed_block(self, step: int, source: HashedArms, law: int) -> Block:
+        """The turns around `step`, of which arms are found one decision at a time."""
+        first = step - step % self._steps
+        if self._handed_over is None or self._handed_over.first != first:
+            rng = self._generator(first // self._steps)
+            who = attendance.draw(self._schedule, self.problem.agents, first, self._steps, rng)
+            link = MeanFunction(getattr(self._law, "link", "identity")).code
+            self._handed_over = Block(
+                first=first,
+                who=np.ascontiguousarray(who),
+                arms=np.empty((1, source.dim, source.arms)),
+                means=np.empty((1, source.arms)),
+                best=np.empty(who.shape),
+                chance=np.empty(who.shape),
+                shocks=self._law.shocks(rng, who.shape),
+                law=law,
+                source=source.compiled(self.theta, link),
+            )
+        return self._handed_over
+
     def _draw(self, first: int, rng: np.random.Generator) -> _Drawn:
         """Steps `first` and those after it."""
         who = attendance.draw(self._schedule, self.problem.agents, first, self._steps, rng)
         shocks = self._law.shocks(rng, who.shape)
-        lanes, scores = self._source.draw(who, self.theta, rng)
-        means = self._law.means(scores)
+        if isinstance(self._source, HashedArms):
+            lanes, scores = self._source.show(first, who, self.theta)
+            means = self._law.means(scores)
+            best, chance = hashed_arms.outlook(means)
+        else:
+            lanes, scores = self._source.draw(who, self.theta, rng)
+            means = self._law.means(scores)
+            best, chance = outlook(means)
         there = None
         if self._presence is not None:
             there = rng.random((self._steps, self.problem.agents)) < self._presence
-        return _Drawn(who, shocks, lanes, means, *outlook(means), there)
+        return _Drawn(who, shocks, lanes, means, best, chance, there)
+
+    def _generator(self, block: int) -> np.random.Generator:
+        key = (*self._seed.spawn_key, block)
+        return np.random.Generator(np.random.SFC64(np.random.SeedSequence(self._seed.entropy, spawn_key=key)))
 
     def _seek(self, step: int) -> tuple[_Drawn, int]:
         block, at = divmod(step, self._steps)
         if self._drawn is None or block != self._block:
-            key = (*self._seed.spawn_key, block)
-            seed = np.random.SeedSequence(self._seed.entropy, spawn_key=key)
-            rng = np.random.Generator(np.random.SFC64(seed))
             # room for arms is used again if nobody holds them
             self._drawn = self._handed_over = None
-            self._drawn = self._draw(block * self._steps, rng)
+            self._drawn = self._draw(block * self._steps, self._generator(block))
             self._block = block
         return self._drawn, at
 
@@ -202,6 +233,11 @@ class Linear:
     replacement from a fixed pool of `pool`. Rewards carry Gaussian noise of standard deviation `noise`. A share
     `stragglers` of the agents, chosen at random, is there in a step only with probability `presence`; the others always
     are.
+
+    `draws` says where fresh arms come from: ``"sequence"``, drawn one after the other by a generator; or ``"hash"``, a
+    hash of (seed, step, agent), several times as fast and without memory for them (`environments.hashed_arms`). The
+    distribution is the same, the arms are not: a seed stands for one instance under one, and for another under the
+    other.
     """
 
     clients: Annotated[int, Field(ge=1)] = 50
@@ -213,6 +249,7 @@ class Linear:
     schedule: Attendance = "all"
     stragglers: Annotated[float, Field(ge=0, le=1)] = 0.0
     presence: Annotated[float, Field(gt=0, le=1)] = 0.1
+    draws: Literal["sequence", "hash"] = "sequence"
 
     about: ClassVar[AboutEnvironment] = AboutEnvironment(
         name="linear",
@@ -221,11 +258,18 @@ class Linear:
         source="setting of Wang, Hu, Chen & Wang (ICLR 2020) and Li & Wang (AISTATS 2022)",
     )
 
+    _shows_fresh_arms: ClassVar[bool] = True
+    """Whether arms are new at every turn where there is no pool."""
+
     @model_validator(mode="after")
     def _pool_is_large_enough(self) -> Linear:
         if self.pool is not None and self.pool < self.arms:
             raise ValueError(
                 f"pool={self.pool} cannot show arms={self.arms} without replacement; raise pool or lower arms"
+            )
+        if self.draws == "hash" and (self.pool is not None or not self._shows_fresh_arms):
+            raise ValueError(
+                "draws='hash' is for arms that are fresh at every turn; leave it out, or leave the pool out (pool=None)"
             )
         return self
 
@@ -241,6 +285,8 @@ class Linear:
         return Gaussian(self.noise)
 
     def _source(self, rng: np.random.Generator) -> ArmSource:
+        if self.draws == "hash":
+            return HashedArms.drawn(self.arms, self.dim, self.spread, rng)
         if self.pool is None:
             return FreshArms(self.arms, self.dim, self.spread)
         return PoolArms(self.arms, self.pool, self.dim, self.spread, rng)
@@ -289,6 +335,7 @@ class LinearFixed(Linear):
         summary="one parameter for all agents, and the same arms for all of them at every turn",
         source="setting of Mitra, Adibi, Pappas & Hassani (NeurIPS 2022)",
     )
+    _shows_fresh_arms: ClassVar[bool] = False
 
     @model_validator(mode="after")
     def _has_no_pool(self) -> LinearFixed:
