@@ -404,8 +404,10 @@ def pick_one(inverse: Floats, theta: Floats, i: int, width: float, arms: Floats,
 
 @jit
 def room_for(d: int, arms: int) -> int:
-    """How many numbers `pick_one`, `observe_one` and `accumulate_one` need to write in between."""
-    return 6 * d + 4 + max(arms, 4)
+    """How many numbers `pick_one`, `observe_one`, `accumulate_one` and those of `shared_inverse` need to write in
+    between.
+    """
+    return 7 * d + 32 + max(arms, 4)
 
 
 @jit
