@@ -29,9 +29,7 @@ def _unit_tile(
 
 
 @jit_exactly
-def unit_lanes(
-    normals: Floats, scale: Floats, theta: Floats, own: int, lanes: Floats, means: Floats, row: int
-) -> None:
+def unit_lanes(normals: Floats, scale: Floats, theta: Floats, own: int, lanes: Floats, means: Floats, row: int) -> None:
     """Write the K columns of s z / |s z| into `lanes[row]` (d, K), and <theta[own], .> of them into `means[row]` (K,).
 
     `normals` are the d K numbers z, and `scale` (d,) is s, taken coordinate by coordinate. Nothing is checked.
