@@ -69,7 +69,7 @@ def test_instances_differ_by_seed_and_are_the_same_under_one():
 
 @pytest.mark.parametrize("spread", ["sphere", "decaying", "biased"])
 def test_arms_are_distributed_as_those_that_a_generator_draws(spread):
-    """Moments of second and fourth order, the law of a coordinate, and nothing in common between arms, agents, steps."""
+    """Moments of second and fourth order, the law of a coordinate, and arms, agents, steps have nothing in common."""
     sizes = {"clients": 200, "dim": 4, "arms": 5, "spread": spread}
     found = []
     for draws in ("hash", "sequence"):

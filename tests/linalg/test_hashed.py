@@ -115,4 +115,5 @@ def test_unit_lanes_are_unit_vectors_and_their_scores(arms):
     x = scale[:, None] * z
     np.testing.assert_allclose(lanes[1], x / np.linalg.norm(x, axis=0), rtol=1e-14)
     np.testing.assert_allclose(means[1], theta[2] @ lanes[1], rtol=1e-12, atol=1e-14)
-    assert np.isnan(lanes[0]).all() and np.isnan(means[0]).all()
+    assert np.isnan(lanes[0]).all()
+    assert np.isnan(means[0]).all()

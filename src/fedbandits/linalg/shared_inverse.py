@@ -280,8 +280,8 @@ def fold_shared(
     count: Ints,
     last: Floats,
 ) -> None:
-    """Multiply out: let the rows of `who`, each their own, know the first `count` (w,) of what these hold, who then hold
-    the others; `last` (4,) is room.
+    """Multiply out: let the rows of `who`, each their own, know the first `count` (w,) of what these hold, who then
+    hold the others; `last` (4,) is room.
     """
     _, room, d = own.shape
     for a in range(len(who)):
@@ -312,7 +312,7 @@ def sums_of_points(
     moment: Floats,
     last: Floats,
 ) -> None:
-    """Add the observations `first[a]` to `end[a]` of agent `who[a]` to row `into[a]` of the sums; `last` (4,) is room."""
+    """Add observations `first[a]` to `end[a]` of agent `who[a]` to row `into[a]` of the sums; `last` (4,) is room."""
     _, room, d = points.shape
     for a in range(len(who)):
         i = who[a]

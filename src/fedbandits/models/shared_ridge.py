@@ -37,8 +37,8 @@ _FIRST = 4
 
 
 def numbers_held(dim: int) -> int:
-    """How many numbers an agent of `SharedRidge` keeps at first; more where it observes more between two synchronisations,
-    and about as many as one of `RidgeModels` once it has seen d/2.
+    """How many numbers an agent of `SharedRidge` keeps at first; more where it observes more between two
+    synchronisations, and somewhat more than one of `RidgeModels` once it has seen d/2.
     """
     return 2 * min(_FIRST, _most(dim)) * (dim + 1) + 7
 
@@ -124,14 +124,14 @@ def _learn_all(
 class SharedRidge(SharedRows, RidgeModels):
     """n ridge regressions as `RidgeModels`, resting on rows of statistics that many of them share.
 
-    Rows (m, ...): `gram` and `moment`, what was settled; `news`, `news_moment` and `news_count`, what was observed since
-    by the one agent that has the row, where there is any; `inverted` = V^-1 and `estimate` = V^-1 b of both together,
+    Rows (m, ...): `gram` and `moment`, what was settled; `news`, `news_moment` and `news_count`, what was observed
+    since by the one agent that has the row, where there is any; `inverted` = V^-1 and `estimate` = V^-1 b of both together,
     `volume` = log det V, and `updates`, how many observations were multiplied into the inverse.
 
     Each agent has, on top of its row, the first `held` (n,) of r observations `points` (n, r, d) and `rewards` (n, r),
     by the vectors `own` (n, r, d) and numbers `weight` (n, r) of `linalg.shared_inverse`; the first `handed` (n,) of
-    them were handed over. An agent that holds d/2 of them gets a row to itself, into which they are multiplied: one that
-    never hears anything takes the memory of `RidgeModels`, and a little more. There is room for as many as anybody holds.
+    them were handed over. An agent that holds d/2 of them gets a row to itself, into which they are multiplied: one
+    that never hears anything takes the memory of `RidgeModels`, and more. There is room for as many as anybody holds.
 
     `logdet` and `growth` are those of `RidgeModels`. `base`, `fresh`, `inverse` and `theta` are copies, made for those
     who look on: (n, d, d).
