@@ -12,7 +12,7 @@ from typing import Annotated, ClassVar, Literal, NamedTuple
 import numpy as np
 from pydantic import Field, model_validator
 
-from fedbandits.contract.arrays import BoolArray, FloatArray, IntArray
+from fedbandits.contract.arrays import Array, BoolArray, FloatArray, IntArray
 from fedbandits.contract.catalogue import AboutEnvironment
 from fedbandits.contract.compiled import Block, untouched
 from fedbandits.contract.facts import Noise, Norms, Range, Shared, Truth
@@ -77,6 +77,8 @@ class LinearWorld(World):
         self._block = -1
         self._drawn: _Drawn | None = None
         self._handed_over: Block | None = None
+        self._kept: dict[int, _Drawn] = {}
+        self._room = 0
 
     def with_parameters(self, theta: FloatArray) -> LinearWorld:
         """The same arms, noise and presence under other parameters."""
@@ -128,15 +130,21 @@ class LinearWorld(World):
         if self._handed_over is None:
             self._handed_over = Block(
                 first=self._block * self._steps,
-                who=np.ascontiguousarray(drawn.who),
+                who=_writable(drawn.who),
                 arms=_lines(drawn.lanes),
                 means=_lines(drawn.means),
-                best=np.ascontiguousarray(drawn.best),
-                chance=np.ascontiguousarray(drawn.chance),
+                best=_writable(drawn.best),
+                chance=_writable(drawn.chance),
                 shocks=drawn.shocks,
                 law=law,
             )
         return self._handed_over
+
+    def remember(self, size: int) -> None:
+        """See `World`: blocks of steps, the first ones."""
+        self._room = size
+        if size == 0:
+            self._kept.clear()
 
     def _hashed_block(self, step: int, source: HashedArms, law: int) -> Block:
         """The turns around `step`, of which arms are found one decision at a time."""
@@ -147,7 +155,7 @@ class LinearWorld(World):
             link = MeanFunction(getattr(self._law, "link", "identity")).code
             self._handed_over = Block(
                 first=first,
-                who=np.ascontiguousarray(who),
+                who=_writable(who),
                 arms=np.empty((1, source.dim, source.arms)),
                 means=np.empty((1, source.arms)),
                 best=np.empty(who.shape),
@@ -184,14 +192,29 @@ class LinearWorld(World):
         if self._drawn is None or block != self._block:
             # room for arms is used again if nobody holds them
             self._drawn = self._handed_over = None
-            self._drawn = self._draw(block * self._steps, self._generator(block))
+            if block in self._kept:
+                self._drawn = self._kept[block]
+            else:
+                self._drawn = self._draw(block * self._steps, self._generator(block))
+                self._keep(block, self._drawn)
             self._block = block
         return self._drawn, at
+
+    def _keep(self, block: int, drawn: _Drawn) -> None:
+        size = sum(array.nbytes for array in drawn if array is not None)
+        if size <= self._room:
+            self._kept[block] = drawn
+            self._room -= size
 
 
 def _rows(array: FloatArray, shown: BoolArray) -> FloatArray:
     """The rows `shown` (w,) of `array` (w, ...), without a copy where all rows are one and the same in memory."""
     return array[: np.count_nonzero(shown)] if array.strides[0] == 0 else array[shown]
+
+
+def _writable(array: Array) -> Array:
+    """The same, contiguous; arrays that cannot be written to are of another type, for which loops are compiled again."""
+    return np.require(array, requirements=["C", "W"])
 
 
 def _lines(array: FloatArray) -> FloatArray:

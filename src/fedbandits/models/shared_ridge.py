@@ -125,8 +125,8 @@ class SharedRidge(SharedRows, RidgeModels):
     """n ridge regressions as `RidgeModels`, resting on rows of statistics that many of them share.
 
     Rows (m, ...): `gram` and `moment`, what was settled; `news`, `news_moment` and `news_count`, what was observed
-    since by the one agent that has the row, where there is any; `inverted` = V^-1 and `estimate` = V^-1 b of both together,
-    `volume` = log det V, and `updates`, how many observations were multiplied into the inverse.
+    since by the one agent that has the row, where there is any; `inverted` = V^-1 and `estimate` = V^-1 b of both
+    together, `volume` = log det V, and `updates`, how many observations were multiplied into the inverse.
 
     Each agent has, on top of its row, the first `held` (n,) of r observations `points` (n, r, d) and `rewards` (n, r),
     by the vectors `own` (n, r, d) and numbers `weight` (n, r) of `linalg.shared_inverse`; the first `handed` (n,) of
