@@ -213,7 +213,7 @@ def _rows(array: FloatArray, shown: BoolArray) -> FloatArray:
 
 
 def _writable(array: Array) -> Array:
-    """The same, contiguous; arrays that cannot be written to are of another type, for which loops are compiled again."""
+    """The same, contiguous: for arrays that cannot be written to, loops would be compiled once more."""
     return np.require(array, requirements=["C", "W"])
 
 

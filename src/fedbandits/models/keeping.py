@@ -38,5 +38,5 @@ class Keeping:
         return max(1, _LETTERS // dim**2) if self.shares(agents, dim) else None
 
     def numbers_held(self, agents: int, dim: int) -> int:
-        """How many numbers one of `agents` agents keeps at the very least."""
-        return numbers_held(dim) if self.shares(agents, dim) else 2 * dim**2
+        """How many numbers `agents` agents keep at the very least."""
+        return agents * numbers_held(dim) + 3 * dim**2 if self.shares(agents, dim) else agents * 2 * dim**2

@@ -53,17 +53,17 @@ def least_memory(algorithm: Algorithm, environment: Environment) -> int:
     clients, dim, arms, pool = (_size(environment, name) for name in ("clients", "dim", "arms", "pool"))
     awake = awake_per_step(getattr(environment, "schedule", "all"), clients)
     shown = awake * arms * max(dim, 1) if getattr(environment, "draws", None) != "hash" else arms * dim
-    return (shown + pool * dim + clients * _learned(algorithm, clients, dim, arms)) * _NUMBER
+    return (shown + pool * dim + _learned(algorithm, clients, dim, arms)) * _NUMBER
 
 
 def _learned(algorithm: Algorithm, clients: int, dim: int, arms: int) -> int:
-    """Numbers that one agent keeps."""
+    """Numbers that agents keep."""
     if algorithm.about.family in _WITHOUT_MATRICES:
         return 0
     said = getattr(algorithm, "numbers_held", None)
     if said is not None and dim:
         return int(said(clients, dim))
-    return 2 * dim**2 if dim else 2 * arms
+    return clients * (2 * dim**2 if dim else 2 * arms)
 
 
 def machine_memory() -> int | None:
