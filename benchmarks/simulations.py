@@ -1,7 +1,8 @@
 """Speed and memory of whole simulations: `python -m benchmarks.simulations [--json FILE] [--quick]`.
 
 Environment included: arms are drawn, noise is drawn, everything is metered. Every case runs in a process of its own,
-with one thread, so that its peak memory is its own; compilation is not part of the time.
+with one thread, so that its peak memory is its own; compilation is not part of the time,
+which is that of the processor.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import argparse
 import json
 import resource
 import sys
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -43,6 +45,8 @@ def large(quick: bool) -> Iterator[Case]:
     size = {"clients": 1000, "arms": 10, "dim": 10}
     for name in ("random", "independent-linucb", "dislinucb", "async-linucb", "fedlinucb-async"):
         yield Case("n=1000 K=10 d=10, fresh arms", name, "linear", horizon, size)
+    for name in ("random", "dislinucb", "fedlinucb-async"):
+        yield Case("n=1000 K=10 d=10, hashed arms", name, "linear", horizon, size | {"draws": "hash"})
     yield Case("n=1000 K=10 d=10, pool of 1000", "dislinucb", "linear", horizon, size | {"pool": 1000})
 
 
@@ -51,11 +55,30 @@ def growing(quick: bool) -> Iterator[Case]:
     decisions = 20_000 if quick else 200_000
     small = {"clients": 100, "arms": 10, "dim": 10}
     for n in (10, 100, 1_000, 10_000, 100_000):
-        yield Case("agents", "dislinucb", "linear", max(5, decisions // n), small | {"clients": n})
+        horizon = max(5, decisions // n)
+        yield Case("agents", "dislinucb", "linear", horizon, small | {"clients": n})
+        yield Case("agents, hashed arms", "dislinucb", "linear", horizon, small | {"clients": n, "draws": "hash"})
     for d in (5, 10, 25, 50, 100):
         yield Case("dimension", "dislinucb", "linear", max(20, decisions // 100 * 10 // d), small | {"dim": d})
     for k in (5, 10, 100, 1_000):
         yield Case("arms", "dislinucb", "linear", max(20, decisions // 100 * 10 // k), small | {"arms": k})
+
+
+def many(quick: bool) -> Iterator[Case]:
+    """A million agents through several synchronisations: memory, and what it costs beside matrices of their own."""
+    size = {"arms": 10, "dim": 25, "draws": "hash"}
+    for n, memory in (
+        (10_000, "own"),
+        (10_000, "shared"),
+        (100_000, "own"),
+        (100_000, "shared"),
+        (1_000_000, "shared"),
+    ):
+        if quick and n > 10_000:
+            continue
+        # the more agents, the more is known after a synchronisation, and the less one more observation grows it
+        often = {"memory": memory, "threshold": 50.0 / n}
+        yield Case("synchronised agents", "dislinucb", "linear", 15, size | {"clients": n}, often)
 
 
 def clustered(quick: bool) -> Iterator[Case]:
@@ -88,7 +111,9 @@ def measure(case: Case) -> dict[str, Any]:
     fb.simulate(algorithm, build(ENVIRONMENTS, case.environment, small, "environment"), 80)  # compiles
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     environment = build(ENVIRONMENTS, case.environment, case.environment_parameters, "environment")
+    began = time.process_time()
     trace = fb.simulate(algorithm, environment, case.horizon)
+    seconds = time.process_time() - began
     after = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return {
         "title": case.title,
@@ -96,9 +121,11 @@ def measure(case: Case) -> dict[str, Any]:
         **case.environment_parameters,
         "horizon": case.horizon,
         "decisions": int(trace.decisions[-1]),
-        "seconds": trace.seconds,
-        "decisions_per_second": trace.decisions_per_second,
+        "seconds": seconds,
+        "decisions_per_second": int(trace.decisions[-1]) / seconds,
         "megabytes": max(after - before, 0) / 1024,
+        "memory": case.parameters.get("memory", ""),
+        "syncs": int(trace.syncs[-1]),
     }
 
 
@@ -107,13 +134,20 @@ def show(console: Console, title: str, entries: list[dict[str, Any]]) -> None:
     table = Table(title=title)
     for column in ("case", "algorithm", "n", "K", "d", "decisions"):
         table.add_column(column, no_wrap=column == "algorithm")
-    for column in ("decisions/s", "µs each", "MB more"):
+    for column in ("syncs", "decisions/s", "µs each", "MB more"):
         table.add_column(column, justify="right")
     for entry in entries:
         rate = entry["decisions_per_second"]
         shape = [str(entry.get(name, "")) for name in ("clients", "arms", "dim")]
-        figures = [f"{entry['decisions']:,}", f"{rate:,.0f}", f"{1e6 / rate:.2f}", f"{entry['megabytes']:,.0f}"]
-        table.add_row(entry["title"], entry["algorithm"], *shape, *figures)
+        figures = [
+            f"{entry['decisions']:,}",
+            f"{entry['syncs']:,}",
+            f"{rate:,.0f}",
+            f"{1e6 / rate:.2f}",
+            f"{entry['megabytes']:,.0f}",
+        ]
+        name = f"{entry['algorithm']} {entry['memory']}".strip()
+        table.add_row(entry["title"], name, *shape, *figures)
     console.print(table)
 
 
@@ -128,6 +162,7 @@ def main() -> None:
     for title, cases in (
         ("Whole simulations", large(options.quick)),
         ("How cost grows", growing(options.quick)),
+        ("Very many agents", many(options.quick)),
         ("The clustered family", clustered(options.quick)),
         ("The generalized linear family", generalized(options.quick)),
     ):

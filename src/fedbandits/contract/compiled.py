@@ -51,6 +51,17 @@ class Block(NamedTuple):
     """(B, w) the randomness of rewards."""
     law: int
     """`ADDED` or `BELOW`."""
+    source: State = None
+    """Where arms come from that are found right before a decision (`show`), in a named tuple of a type that
+    `stands_for` knows: `arms` and `means` then have one row, and they, `best` and `chance` are room to write into. None
+    where all of them are drawn."""
+
+
+def show(source: State, block: Block, s: int, a: int, i: int) -> None:
+    """Write what agent i sees in row s of `block`, where it is in place a: `block.arms[0]`, `block.means[0]` and the
+    numbers (s, a) of `block.best` and `block.chance`. Nothing where `source` is None.
+    """
+    raise NotImplementedError
 
 
 def choose(agents: State, i: int, arms: FloatArray, row: int, room: FloatArray) -> int:
@@ -75,8 +86,8 @@ _MEANINGS: dict[tuple[type, Callable[..., Any]], Callable[..., Any]] = {}
 
 
 def stands_for(what: Callable[..., Any], kind: type) -> Callable[[F], F]:
-    """The decorated function, of `linalg.jit.jit_inside`, is what `choose`, `learn` or `calls` does for states of type
-    `kind`.
+    """The decorated function, of `linalg.jit.jit_inside`, is what `show`, `choose`, `learn` or `calls` does for
+    states of type `kind`.
     """
 
     def remember(function: F) -> F:
@@ -101,11 +112,13 @@ def _meant(what: Callable[..., Any]) -> None:
     """Whoever compiles a call of `what` compiles a call of what stands for it."""
 
     def choice(agents: Any, *rest: Any) -> Any:
+        if what is show and isinstance(agents, types.NoneType):
+            return lambda agents, *rest: None
         function = _MEANINGS.get((agents.instance_class, what)) if isinstance(agents, types.NamedTuple) else None
         return None if function is None else lambda agents, *rest: function(agents, *rest)
 
     overload(what, strict=False, jit_options={"forceinline": True})(choice)
 
 
-for _function in (choose, learn, calls):
+for _function in (show, choose, learn, calls):
     _meant(_function)

@@ -68,6 +68,11 @@ class World(Stateful):
         """
         return None
 
+    def remember(self, size: int) -> None:
+        """The same turns will be asked for again, from the first one on: up to `size` bytes of what is drawn may be
+        kept until then. Nothing is, unless a subclass says otherwise.
+        """
+
     # what nobody in the world may know, for measuring and for oracles
 
     def truth(self, step: int = 0) -> Truth | None:

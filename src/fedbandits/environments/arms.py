@@ -39,7 +39,7 @@ class FreshArms:
         self._arms = arms
         self.size = arms * dim
         self._biased = spread == "biased"
-        self._scale = _deviations(dim, spread)
+        self._scale = deviations(dim, spread)
         self._lanes, self._means = Recycled(lines=True), Recycled()
 
     def draw(self, who: IntArray, theta: FloatArray, rng: np.random.Generator) -> tuple[FloatArray, FloatArray]:
@@ -55,7 +55,7 @@ class PoolArms:
     """K arms drawn without replacement from a fixed pool, for every decision."""
 
     def __init__(self, arms: int, pool: int, dim: int, spread: Spread, rng: np.random.Generator) -> None:
-        drawn = rng.standard_normal((pool, dim)) * _deviations(dim, spread)
+        drawn = rng.standard_normal((pool, dim)) * deviations(dim, spread)
         self.pool = drawn / np.linalg.norm(drawn, axis=1, keepdims=True)
         if spread == "biased":
             self.pool[:, -1] = 1.0
@@ -122,7 +122,8 @@ class FixedArms:
         return lanes, scores
 
 
-def _deviations(dim: int, spread: Spread) -> FloatArray:
+def deviations(dim: int, spread: Spread) -> FloatArray:
+    """(d,) standard deviations of the coordinates, before arms are scaled to unit norm."""
     if spread == "decaying":
         return np.sqrt((dim - np.arange(dim)) / dim)
     deviations = np.ones(dim)

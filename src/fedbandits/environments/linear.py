@@ -7,23 +7,25 @@ mean rewards; an environment only says how the parameters are drawn.
 from __future__ import annotations
 
 from copy import copy
-from typing import Annotated, ClassVar, NamedTuple
+from typing import Annotated, ClassVar, Literal, NamedTuple
 
 import numpy as np
 from pydantic import Field, model_validator
 
-from fedbandits.contract.arrays import BoolArray, FloatArray, IntArray
+from fedbandits.contract.arrays import Array, BoolArray, FloatArray, IntArray
 from fedbandits.contract.catalogue import AboutEnvironment
 from fedbandits.contract.compiled import Block, untouched
 from fedbandits.contract.facts import Noise, Norms, Range, Shared, Truth
 from fedbandits.contract.parameters import parameters
 from fedbandits.contract.problem import Problem
 from fedbandits.contract.world import Outcome, Turn, World, parts_of
-from fedbandits.environments import attendance
+from fedbandits.environments import attendance, hashed_arms
 from fedbandits.environments.arms import ArmSource, FreshArms, OneSetOfArms, PoolArms, Spread
 from fedbandits.environments.attendance import Attendance
+from fedbandits.environments.hashed_arms import HashedArms
 from fedbandits.environments.laws import Gaussian, Law, Uniform
 from fedbandits.linalg.jit import jit
+from fedbandits.linalg.links import MeanFunction
 
 _BLOCK = 2**18
 """Numbers drawn at once; part of what a seed means, since every block has its own generator."""
@@ -75,6 +77,8 @@ class LinearWorld(World):
         self._block = -1
         self._drawn: _Drawn | None = None
         self._handed_over: Block | None = None
+        self._kept: dict[int, _Drawn] = {}
+        self._room = 0
 
     def with_parameters(self, theta: FloatArray) -> LinearWorld:
         """The same arms, noise and presence under other parameters."""
@@ -120,17 +124,45 @@ class LinearWorld(World):
         law = getattr(self._law, "compiled", None)
         if self._presence is not None or law is None or not untouched(self, LinearWorld, "turn", "pay"):
             return None
+        if isinstance(self._source, HashedArms):
+            return self._hashed_block(step, self._source, law)
         drawn, _ = self._seek(step)
         if self._handed_over is None:
             self._handed_over = Block(
                 first=self._block * self._steps,
-                who=np.ascontiguousarray(drawn.who),
+                who=_writable(drawn.who),
                 arms=_lines(drawn.lanes),
                 means=_lines(drawn.means),
-                best=np.ascontiguousarray(drawn.best),
-                chance=np.ascontiguousarray(drawn.chance),
+                best=_writable(drawn.best),
+                chance=_writable(drawn.chance),
                 shocks=drawn.shocks,
                 law=law,
+            )
+        return self._handed_over
+
+    def remember(self, size: int) -> None:
+        """See `World`: blocks of steps, the first ones."""
+        self._room = size
+        if size == 0:
+            self._kept.clear()
+
+    def _hashed_block(self, step: int, source: HashedArms, law: int) -> Block:
+        """The turns around `step`, of which arms are found one decision at a time."""
+        first = step - step % self._steps
+        if self._handed_over is None or self._handed_over.first != first:
+            rng = self._generator(first // self._steps)
+            who = attendance.draw(self._schedule, self.problem.agents, first, self._steps, rng)
+            link = MeanFunction(getattr(self._law, "link", "identity")).code
+            self._handed_over = Block(
+                first=first,
+                who=_writable(who),
+                arms=np.empty((1, source.dim, source.arms)),
+                means=np.empty((1, source.arms)),
+                best=np.empty(who.shape),
+                chance=np.empty(who.shape),
+                shocks=self._law.shocks(rng, who.shape),
+                law=law,
+                source=source.compiled(self.theta, link),
             )
         return self._handed_over
 
@@ -138,29 +170,51 @@ class LinearWorld(World):
         """Steps `first` and those after it."""
         who = attendance.draw(self._schedule, self.problem.agents, first, self._steps, rng)
         shocks = self._law.shocks(rng, who.shape)
-        lanes, scores = self._source.draw(who, self.theta, rng)
-        means = self._law.means(scores)
+        if isinstance(self._source, HashedArms):
+            lanes, scores = self._source.show(first, who, self.theta)
+            means = self._law.means(scores)
+            best, chance = hashed_arms.outlook(means)
+        else:
+            lanes, scores = self._source.draw(who, self.theta, rng)
+            means = self._law.means(scores)
+            best, chance = outlook(means)
         there = None
         if self._presence is not None:
             there = rng.random((self._steps, self.problem.agents)) < self._presence
-        return _Drawn(who, shocks, lanes, means, *outlook(means), there)
+        return _Drawn(who, shocks, lanes, means, best, chance, there)
+
+    def _generator(self, block: int) -> np.random.Generator:
+        key = (*self._seed.spawn_key, block)
+        return np.random.Generator(np.random.SFC64(np.random.SeedSequence(self._seed.entropy, spawn_key=key)))
 
     def _seek(self, step: int) -> tuple[_Drawn, int]:
         block, at = divmod(step, self._steps)
         if self._drawn is None or block != self._block:
-            key = (*self._seed.spawn_key, block)
-            seed = np.random.SeedSequence(self._seed.entropy, spawn_key=key)
-            rng = np.random.Generator(np.random.SFC64(seed))
             # room for arms is used again if nobody holds them
             self._drawn = self._handed_over = None
-            self._drawn = self._draw(block * self._steps, rng)
+            if block in self._kept:
+                self._drawn = self._kept[block]
+            else:
+                self._drawn = self._draw(block * self._steps, self._generator(block))
+                self._keep(block, self._drawn)
             self._block = block
         return self._drawn, at
+
+    def _keep(self, block: int, drawn: _Drawn) -> None:
+        size = sum(array.nbytes for array in drawn if array is not None)
+        if size <= self._room:
+            self._kept[block] = drawn
+            self._room -= size
 
 
 def _rows(array: FloatArray, shown: BoolArray) -> FloatArray:
     """The rows `shown` (w,) of `array` (w, ...), without a copy where all rows are one and the same in memory."""
     return array[: np.count_nonzero(shown)] if array.strides[0] == 0 else array[shown]
+
+
+def _writable(array: Array) -> Array:
+    """The same, contiguous: for arrays that cannot be written to, loops would be compiled once more."""
+    return np.require(array, requirements=["C", "W"])
 
 
 def _lines(array: FloatArray) -> FloatArray:
@@ -202,6 +256,11 @@ class Linear:
     replacement from a fixed pool of `pool`. Rewards carry Gaussian noise of standard deviation `noise`. A share
     `stragglers` of the agents, chosen at random, is there in a step only with probability `presence`; the others always
     are.
+
+    `draws` says where fresh arms come from: ``"sequence"``, drawn one after the other by a generator; or ``"hash"``, a
+    hash of (seed, step, agent), several times as fast and without memory for them (`environments.hashed_arms`). The
+    distribution is the same, the arms are not: a seed stands for one instance under one, and for another under the
+    other.
     """
 
     clients: Annotated[int, Field(ge=1)] = 50
@@ -213,6 +272,7 @@ class Linear:
     schedule: Attendance = "all"
     stragglers: Annotated[float, Field(ge=0, le=1)] = 0.0
     presence: Annotated[float, Field(gt=0, le=1)] = 0.1
+    draws: Literal["sequence", "hash"] = "sequence"
 
     about: ClassVar[AboutEnvironment] = AboutEnvironment(
         name="linear",
@@ -221,11 +281,18 @@ class Linear:
         source="setting of Wang, Hu, Chen & Wang (ICLR 2020) and Li & Wang (AISTATS 2022)",
     )
 
+    _shows_fresh_arms: ClassVar[bool] = True
+    """Whether arms are new at every turn where there is no pool."""
+
     @model_validator(mode="after")
     def _pool_is_large_enough(self) -> Linear:
         if self.pool is not None and self.pool < self.arms:
             raise ValueError(
                 f"pool={self.pool} cannot show arms={self.arms} without replacement; raise pool or lower arms"
+            )
+        if self.draws == "hash" and (self.pool is not None or not self._shows_fresh_arms):
+            raise ValueError(
+                "draws='hash' is for arms that are fresh at every turn; leave it out, or leave the pool out (pool=None)"
             )
         return self
 
@@ -241,6 +308,8 @@ class Linear:
         return Gaussian(self.noise)
 
     def _source(self, rng: np.random.Generator) -> ArmSource:
+        if self.draws == "hash":
+            return HashedArms.drawn(self.arms, self.dim, self.spread, rng)
         if self.pool is None:
             return FreshArms(self.arms, self.dim, self.spread)
         return PoolArms(self.arms, self.pool, self.dim, self.spread, rng)
@@ -289,6 +358,7 @@ class LinearFixed(Linear):
         summary="one parameter for all agents, and the same arms for all of them at every turn",
         source="setting of Mitra, Adibi, Pappas & Hassani (NeurIPS 2022)",
     )
+    _shows_fresh_arms: ClassVar[bool] = False
 
     @model_validator(mode="after")
     def _has_no_pool(self) -> LinearFixed:

@@ -76,7 +76,7 @@ def _check_model(inverse: Floats, theta: Floats, d: int) -> None:
 
 
 @jit
-def _registers(left: int, size: int) -> int:
+def registers_for(left: int, size: int) -> int:
     """Registers of the next tile when `left` of `size` >= 4 numbers remain.
 
     Five are best; a last tile is moved back to overlap its predecessor rather than be cut. A tile
@@ -114,7 +114,7 @@ def _combine(weights: Address, step: int, rows: Address, pitch: int, count: int,
     """out[c] = sum_{j < count} weights[step j] rows[pitch j + c] for c < size, size >= 4."""
     c = 0
     while c < size:
-        registers = _registers(size - c, size)
+        registers = registers_for(size - c, size)
         c = min(c, size - 4 * registers)
         columns = address(rows, c)
         o = address(out, c)
@@ -133,7 +133,7 @@ def _combine(weights: Address, step: int, rows: Address, pitch: int, count: int,
 
 
 @jit
-def _score_by_two(
+def score_by_two(
     none: Value,
     inverse: Address,
     theta: Address,
@@ -178,7 +178,7 @@ def _score_by_two(
 
 
 @jit
-def _score_by_four(
+def score_by_four(
     none: Value,
     inverse: Address,
     theta: Address,
@@ -188,7 +188,7 @@ def _score_by_four(
     d: int,
     out: Address,
 ) -> None:
-    """`_score_by_two` four rows at a time, for tiles too narrow to fill the machine with two.
+    """`score_by_two` four rows at a time, for tiles too narrow to fill the machine with two.
 
     Each lane sees the same operations in the same order, hence the same bits.
     """
@@ -252,23 +252,23 @@ def _score_agent(
     """Scores of `arms` >= 4 arms of one agent."""
     k = 0
     while k < arms:
-        registers = _registers(arms - k, arms)
+        registers = registers_for(arms - k, arms)
         k = min(k, arms - 4 * registers)
         x = address(lanes, k)
         o = address(out, k)
         if registers == 5:
-            _score_by_two(zero(5), inverse, theta, width, x, arms, d, o)
+            score_by_two(zero(5), inverse, theta, width, x, arms, d, o)
         elif registers == 3:
-            _score_by_four(zero(3), inverse, theta, width, x, arms, d, o)
+            score_by_four(zero(3), inverse, theta, width, x, arms, d, o)
         elif registers == 2:
-            _score_by_four(zero(2), inverse, theta, width, x, arms, d, o)
+            score_by_four(zero(2), inverse, theta, width, x, arms, d, o)
         else:
-            _score_by_four(zero(1), inverse, theta, width, x, arms, d, o)
+            score_by_four(zero(1), inverse, theta, width, x, arms, d, o)
         k += 4 * registers
 
 
 @jit
-def _pad(lanes: Address, d: int, arms: int, out: Address) -> None:
+def pad(lanes: Address, d: int, arms: int, out: Address) -> None:
     """Widen fewer than four arms to four, the new ones being zero (as `out` is at first)."""
     for i in range(d):
         for k in range(arms):
@@ -276,7 +276,7 @@ def _pad(lanes: Address, d: int, arms: int, out: Address) -> None:
 
 
 @jit
-def _first_best(row: Address, arms: int) -> int:
+def first_best(row: Address, arms: int) -> int:
     """Index of the greatest number, the lowest among equals; -1 if any of them is not finite."""
     best = -np.inf
     pick = -1
@@ -302,7 +302,7 @@ def _score_one(
     row: Address,
 ) -> None:
     if arms < 4:
-        _pad(lanes, d, arms, padded)
+        pad(lanes, d, arms, padded)
         _score_agent(inverse, theta, width, padded, d, 4, row)
     else:
         _score_agent(inverse, theta, width, lanes, d, arms, row)
@@ -350,7 +350,7 @@ def _picks_into(
         t = address(theta, who[a] * d)
         x = address(lanes, a * d * arms)
         _score_one(v, t, width[a], x, d, arms, scratch, scores)
-        out[a] = _first_best(scores, arms)
+        out[a] = first_best(scores, arms)
 
 
 @jit
@@ -400,15 +400,15 @@ def pick_one(inverse: Floats, theta: Floats, i: int, width: float, arms: Floats,
     v = address(inverse, i * d * d)
     x = address(arms, row * d * count)
     _score_one(v, address(theta, i * d), width, x, d, count, target(room, 0), scores)
-    return _first_best(scores, count)
+    return first_best(scores, count)
 
 
 @jit
 def room_for(d: int, arms: int) -> int:
-    """How many numbers `pick_one`, `observe_one` and `accumulate_one` need to write in between, and 2d at the end for
-    whoever calls them.
+    """How many numbers `pick_one`, `observe_one`, `accumulate_one` and those of `shared_inverse` need to write in
+    between, and 2d at the end for whoever calls them.
     """
-    return 8 * d + 4 + max(arms, 4)
+    return 9 * d + 32 + max(arms, 4)
 
 
 @jit
@@ -420,11 +420,11 @@ def _greedy_into(theta_rows: Floats, lanes: Floats, padded: Floats, row: Floats,
         t = address(theta_rows, a * d)
         x = address(lanes, a * d * arms)
         if arms < 4:
-            _pad(x, d, arms, scratch)
+            pad(x, d, arms, scratch)
             _combine(t, 1, scratch, 4, d, 4, scores)
         else:
             _combine(t, 1, x, arms, d, arms, scores)
-        out[a] = _first_best(scores, arms)
+        out[a] = first_best(scores, arms)
 
 
 @jit

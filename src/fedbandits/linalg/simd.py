@@ -272,6 +272,12 @@ def where_positive(typingctx: Any, a: Any, b: Any) -> Any:
 
 
 @_inside
+def over(typingctx: Any, a: Any, b: Any) -> Any:
+    """`a / b`, scalars being spread."""
+    return _elementwise(lambda builder, kind, x, y: builder.fdiv(x, y, flags=("nsz",)), a, b)
+
+
+@_inside
 def total(typingctx: Any, a: Any) -> Any:
     """Sum of all lanes, in a fixed order: registers first, then (0 + 2) + (1 + 3)."""
     if not isinstance(a, Lanes):

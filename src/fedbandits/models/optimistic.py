@@ -24,6 +24,7 @@ from fedbandits.linalg import kernels
 from fedbandits.linalg.jit import jit_inside
 from fedbandits.models.features import Features, Identity
 from fedbandits.models.ridge import RidgeArrays, RidgeModels, learn_one
+from fedbandits.models.shared_ridge import SharedRidge
 from fedbandits.models.sharing import COLLECT, FRESH, NEWS, POOL, handed_over, told
 from fedbandits.models.triggers import Trigger, Watch, fires, watch_of
 from fedbandits.models.width import Radius, width_at
@@ -104,12 +105,16 @@ class OptimisticAgents(Population):
         shown, offsets = features.of(who, arms), features.offsets(who, arms)
         if offsets is None:
             return decided(who, models.choose(who, shown, width))
-        lanes = kernels.as_lanes(shown)
-        return first_highest(who, offsets + kernels.scores_optimistic(models.inverse, models.theta, width, who, lanes))
+        return first_highest(who, offsets + models.scores(who, shown, width))
 
     def compiled(self) -> Any:
         """See `Population`: on the arms as they are, with a width and a trigger that compiled loops know."""
-        return self.optimists() if untouched(self, OptimisticAgents, *_SPOKEN_FOR) else None
+        if not untouched(self, OptimisticAgents, *_SPOKEN_FOR):
+            return None
+        watch, rule = watch_of(self._trigger), self._rule
+        if type(self.models) is SharedRidge and isinstance(self.features, Identity):
+            return self.models.optimists(rule, watch) if watch is not None and isinstance(rule, Radius) else None
+        return self.optimists()
 
     def optimists(self) -> Optimists | None:
         """These agents for compiled loops, whatever a subclass adds; None where features, width or trigger are unknown
@@ -129,8 +134,7 @@ class OptimisticAgents(Population):
         """The index of every arm; see `Population`."""
         features, models = self.features, self.models
         check_arms(who, arms, self._n, features.dim)
-        lanes = kernels.as_lanes(features.of(who, arms))
-        found = kernels.scores_optimistic(models.inverse, models.theta, self.width(who), who, lanes)
+        found = models.scores(who, features.of(who, arms), self.width(who))
         offsets = features.offsets(who, arms)
         return found if offsets is None else offsets + found
 
@@ -159,7 +163,7 @@ class OptimisticAgents(Population):
         if self._rule is None:
             raise NotImplementedError("give a width rule, or say the width in a subclass")
         models = self.models
-        return self._rule(models.logdet[who], models.base.count[who] + models.fresh.count[who])
+        return self._rule(models.logdet[who], models.observed(who))
 
     def ellipsoids(self) -> Ellipsoids | None:
         """What each agent believes of theta; see `Population`."""
@@ -169,13 +173,13 @@ class OptimisticAgents(Population):
         """Whose trigger has fired."""
         if self._trigger is None:
             return super().calling()
-        return self._trigger.fired(self.models.fresh.count, self.models.growth)
+        return self._trigger.fired(self.models.since, self.models.growth)
 
     def urgency(self) -> FloatArray | None:
         """How far each agent's trigger has come; see `Population`."""
         if self._trigger is None:
             return None
-        return self._trigger.urgency(self.models.fresh.count, self.models.growth)
+        return self._trigger.urgency(self.models.since, self.models.growth)
 
     def answer(self, request: Message) -> Message | None:
         """Hand over what is new, or take in what the server tells."""

@@ -25,7 +25,7 @@ REFRESH_EVERY = 2048
 """Rank-one updates after which an agent's inverse is computed anew from its statistics. Measured drift after
 10^4 updates without any refresh is near 1e-12 for well-conditioned arms; refreshing bounds it for all others."""
 
-_ROUNDING = 1e-12
+ROUNDING = 1e-12
 """As which share of the trace negative eigenvalues may come from rounding, where a part was taken out of sums."""
 
 
@@ -106,6 +106,19 @@ class RidgeModels(Stateful):
         """(w, d, d) V = base + fresh + lambda I, of everybody or of `who`."""
         return np.asarray(self.base.gram[who] + self.fresh.gram[who] + self.ridge * np.eye(self.dim))
 
+    @property
+    def since(self) -> FloatArray:
+        """(n,) own observations since the last that were settled."""
+        return self.fresh.count
+
+    def observed(self, who: IntArray) -> FloatArray:
+        """(w,) on how many observations each regression rests."""
+        return np.asarray(self.base.count[who] + self.fresh.count[who])
+
+    def scores(self, who: IntArray, arms: FloatArray, width: FloatArray) -> FloatArray:
+        """(w, K) <theta, x> + width sqrt(x^T V^-1 x)."""
+        return kernels.scores_optimistic(self.inverse, self.theta, width, who, kernels.as_lanes(arms))
+
     def choose(self, who: IntArray, arms: FloatArray, width: FloatArray) -> IntArray:
         """(w,) the arm of each agent that maximises <theta, x> + width sqrt(x^T V^-1 x)."""
         lanes = kernels.as_lanes(arms)
@@ -162,7 +175,7 @@ class RidgeModels(Stateful):
         their way, `base` keeps nothing there.
         """
         left = self.base.gram[who] - gram
-        rounding = np.minimum(_ROUNDING * np.trace(self.base.gram[who], axis1=1, axis2=2), self.ridge / 2)
+        rounding = np.minimum(ROUNDING * np.trace(self.base.gram[who], axis1=1, axis2=2), self.ridge / 2)
         kept = nearest_semidefinite(left, rounding)
         settled = kernels.log_determinants(_own(kept), self.ridge)  # raises before anything is written
         self.base.gram[who] = kept

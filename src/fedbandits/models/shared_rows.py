@@ -44,6 +44,28 @@ class SharedRows(Stateful):
         self.row[who] = free
         return free
 
+    def claim_each(self, who: IntArray) -> None:
+        """A row for each of `who` and nobody else, holding what that of the agent held."""
+        held = len(getattr(self, self.rows[0]))
+        users = np.bincount(self.row, minlength=held)
+        leaving = np.bincount(self.row[who], minlength=held)
+        # where everybody leaves, the first one stays
+        first = np.zeros(len(who), dtype=np.bool_)
+        first[np.unique(self.row[who], return_index=True)[1]] = True
+        sharing = who[~(first & (users == leaving)[self.row[who]])]
+        if len(sharing) == 0:
+            return
+        free = np.flatnonzero(users == 0)
+        lacking = len(sharing) - len(free)
+        if lacking > 0:
+            self._grow(max(lacking, min(2 * held, len(self.row)) - held))
+            free = np.concatenate([free, np.arange(held, held + lacking)])
+        free = free[: len(sharing)]
+        for name in self.rows:
+            array = getattr(self, name)
+            array[free] = array[self.row[sharing]]
+        self.row[sharing] = free
+
     def _grow(self, more: int) -> None:
         for name in self.rows:
             array = getattr(self, name)

@@ -269,6 +269,7 @@ class Simulation(Stateful):
             raise ValueError(
                 f"step {block.first + done}: what agent {failed} sees, or what it earns, is not finite; it has no score"
             )
+        del agents  # which may be given more room now: nobody holds the old one
         self.agents.tend()
         played, after = slice(start, done), slice(step, block.first + done)
         self.regret[after] = _of_steps(regrets[played])

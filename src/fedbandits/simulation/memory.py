@@ -2,9 +2,10 @@
 
 What is counted is what every run holds at least, 8 bytes a number:
 
-- the arms of one step, w K d for w agents awake, or K where arms are just numbered;
+- the arms of one step, w K d for w agents awake, or K where arms are just numbered; of one decision where they are
+  hashed;
 - what agents have learned, 2 d² each (a Gram matrix and an inverse), or 2 K where arms are numbered; nothing of agents
-  that do not learn;
+  that do not learn, and what an algorithm says of itself (`numbers_held`), where it may share matrices;
 - a pool of arms, if there is one, and the trace, a few numbers a step.
 
 A run may need several times as much: this refuses what is hopeless, such as a number with three zeros too many.
@@ -51,9 +52,18 @@ def least_memory(algorithm: Algorithm, environment: Environment) -> int:
     """Bytes that agents and arms take at the very least; 0 where the environment's parameters do not tell."""
     clients, dim, arms, pool = (_size(environment, name) for name in ("clients", "dim", "arms", "pool"))
     awake = awake_per_step(getattr(environment, "schedule", "all"), clients)
-    shown = awake * arms * max(dim, 1) + pool * dim
-    learned = clients * (2 * dim**2 if dim else 2 * arms) if algorithm.about.family not in _WITHOUT_MATRICES else 0
-    return (shown + learned) * _NUMBER
+    shown = awake * arms * max(dim, 1) if getattr(environment, "draws", None) != "hash" else arms * dim
+    return (shown + pool * dim + _learned(algorithm, clients, dim, arms)) * _NUMBER
+
+
+def _learned(algorithm: Algorithm, clients: int, dim: int, arms: int) -> int:
+    """Numbers that agents keep."""
+    if algorithm.about.family in _WITHOUT_MATRICES:
+        return 0
+    said = getattr(algorithm, "numbers_held", None)
+    if said is not None and dim:
+        return int(said(clients, dim))
+    return clients * (2 * dim**2 if dim else 2 * arms)
 
 
 def machine_memory() -> int | None:

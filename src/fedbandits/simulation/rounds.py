@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from fedbandits.contract.arrays import FloatArray
-from fedbandits.contract.compiled import BELOW, Block, calls, choose, learn
+from fedbandits.contract.compiled import BELOW, Block, calls, choose, learn, show
 from fedbandits.linalg.borrowing import borrowed
 from fedbandits.linalg.jit import jit
 from fedbandits.linalg.kernels import room_for
@@ -36,6 +36,7 @@ def play(
         for a in range(awake):
             i = block.who[s, a]
             row = s * awake + a
+            show(block.source, block, s, a, i)
             pick = choose(agents, i, block.arms, each_arms * row, room)
             if pick < 0:
                 return s, i

@@ -20,7 +20,6 @@ from fedbandits.models.features import Features, RandomFourierFeatures, quadratu
 from fedbandits.models.kernels import Linear, SquaredExponential
 from fedbandits.models.optimistic import OptimisticAgents
 from fedbandits.models.paced import by_schedule
-from fedbandits.models.ridge import RidgeModels
 from fedbandits.models.sharing import COLLECT
 from fedbandits.models.triggers import Trigger, both
 
@@ -68,7 +67,7 @@ class DisKernelFeatures(KernelParameters, DisLinUCB):
         size = self.size(problem)
         trigger = self.paced(Trigger(both, self.trigger(problem), strict=True))
         return OptimisticAgents(
-            RidgeModels(n, size, self.ridge),
+            self.models(problem, n),
             self.widths(problem, size),
             trigger,
             features=self.seen(problem, rng),

@@ -14,14 +14,16 @@ from fedbandits.contract.depending import depending
 from fedbandits.contract.parameters import parameters
 from fedbandits.contract.problem import Problem
 from fedbandits.contract.streams import Streams
+from fedbandits.models.keeping import Keeping
 from fedbandits.models.optimistic import OptimisticAgents
 from fedbandits.models.paced import Paced, by_schedule
+from fedbandits.models.ridge import RidgeModels
 from fedbandits.models.sharing import COLLECT, POOL, POOLED_FRESH
 from fedbandits.models.triggers import Trigger, both
 
 
 @parameters
-class DisLinUCB(Paced, LinearParameters):
+class DisLinUCB(Paced, Keeping, LinearParameters):
     """Distributed LinUCB with an event trigger (Wang, Hu, Chen & Wang, ICLR 2020).
 
     Agent i acts on the synchronised statistics plus its own since then. After t_i own observations since the last
@@ -35,7 +37,7 @@ class DisLinUCB(Paced, LinearParameters):
     `threshold` is D, or a formula by name, T the horizon and n the agents:
     ``"theory"`` T log(nT)/(dn) as printed; ``"released"`` T/(nd log(nT)) and ``"released-log-t"`` T/(nd log T) as
     the released codes of later publications have it. 0 synchronises after every step, infinity never. With `every` b an
-    agent calls after t_i = b instead (`models.paced`).
+    agent calls after t_i = b instead (`models.paced`). `memory` says how matrices are kept (`models.keeping`).
 
     Guarantee: with the theory threshold and width, regret O(d sqrt(nT) log^2(nT)) and O(n^1.5 d^3) scalars,
     independent of T. Proved for agents that act in every round; under other schedules, or with a constant width,
@@ -63,7 +65,13 @@ class DisLinUCB(Paced, LinearParameters):
 
     def server(self, problem: Problem, n: int, rng: Streams) -> PoolServer:
         """A server that collects from everybody and tells everybody."""
-        return PoolServer(self, n, self.size(problem), collects="everybody", tells="everybody")
+        size = self.size(problem)
+        portion = self.portion(problem.agents, size)
+        return PoolServer(self, n, size, collects="everybody", tells="everybody", portion=portion)
+
+    def models(self, problem: Problem, n: int) -> RidgeModels:
+        """n regressions that know nothing yet."""
+        return self.regressions(problem.agents, n, self.size(problem), self.ridge)
 
     def size(self, problem: Problem) -> int:
         """The dimension of models."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from fedbandits.contract.portrait import bounded
+from fedbandits.contract.world import Environment
 from fedbandits.findings.run import Run
 from fedbandits.simulation.loop import Progress, Simulation
 from fedbandits.studies.engines.failures import Failure
@@ -10,11 +11,12 @@ from fedbandits.studies.engines.warmup import compile_kernels
 from fedbandits.studies.tasks import Task
 
 
-def perform(task: Task, progress: Progress | None) -> Run:
-    """The result of `task`; raises what its simulation raises."""
+def perform(task: Task, progress: Progress | None, environment: Environment | None = None) -> Run:
+    """The result of `task`, perhaps in an `environment` that stands for its own; raises what its simulation raises."""
     compile_kernels(task)
+    world = task.environment if environment is None else environment
     # not `simulate`, which refuses a network that an algorithm does not talk on: others of the study do
-    simulation = Simulation(task.algorithm, task.environment, task.horizon, task.seed, **task.options.keywords())
+    simulation = Simulation(task.algorithm, world, task.horizon, task.seed, **task.options.keywords())
     simulation.run(progress=progress)
     trace = simulation.trace()
     return Run(trace.frame(task.points), trace.regret_by_client, trace.seconds, bounded(trace.portrait))
