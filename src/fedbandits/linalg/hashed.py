@@ -7,7 +7,7 @@ Every operation is done as it is written, none is fused and no library is asked:
 machine.
 
 What a normal number of these is not: it is one of at most 2^54 or so, never larger than 6.7 in size, and off by up to
-2e-5 where it is tiny because the radius is (single precision near a radius of 0); elsewhere by a few units of 2^-22.
+3e-5 where it is tiny because the radius is (single precision near a radius of 0); elsewhere by a few units of 2^-22.
 """
 
 from __future__ import annotations

@@ -8,7 +8,7 @@ an agent with four observations has 1.8 kB instead of 15. What is computed is th
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 
@@ -222,11 +222,11 @@ class SharedRidge(SharedRows, RidgeModels):
 
     def choose(self, who: IntArray, arms: FloatArray, width: FloatArray) -> IntArray:
         """See `RidgeModels`."""
-        return picks_shared(*self._known(), who, width, kernels.as_lanes(arms))
+        return picks_shared(*self._known(), self.held, who, width, kernels.as_lanes(arms))
 
     def scores(self, who: IntArray, arms: FloatArray, width: FloatArray) -> FloatArray:
         """See `RidgeModels`."""
-        return scores_shared(*self._known(), who, width, kernels.as_lanes(arms))
+        return scores_shared(*self._known(), self.held, who, width, kernels.as_lanes(arms))
 
     def learn(self, who: IntArray, arms: FloatArray, picks: IntArray, rewards: FloatArray) -> FloatArray:
         """See `RidgeModels`."""
@@ -365,8 +365,7 @@ class SharedRidge(SharedRows, RidgeModels):
             self.updates[given] = 0
             self._forget_news(given)
         gain = np.empty(len(who))
-        known_now = self._known()
-        relearn_shared(*known_now[:5], self.points, self.rewards, self.held, self.handed, who, gain)
+        relearn_shared(*self._known(), self.points, self.rewards, self.held, self.handed, who, gain)
         self.logdet[who] = self.volume[self.row[who]] + gain
         self.growth[who] += gain
 
@@ -421,8 +420,8 @@ class SharedRidge(SharedRows, RidgeModels):
 
     # within
 
-    def _known(self) -> tuple[Any, ...]:
-        return self.inverted, self.estimate, self.row, self.own, self.weight, self.held
+    def _known(self) -> tuple[FloatArray, FloatArray, IntArray, FloatArray, FloatArray]:
+        return self.inverted, self.estimate, self.row, self.own, self.weight
 
     def _news(self, who: IntArray) -> Statistics:
         found = self._summed(who, self.news, self.news_moment, self.handed, self.held)
@@ -467,8 +466,7 @@ class SharedRidge(SharedRows, RidgeModels):
         count, nothing = np.where(old, handed, self.held[who]), np.zeros_like(handed)
         self._sum_up(who[old], nothing[old], count[old], rows[old], self.gram, self.moment)
         self._sum_up(who[~old], nothing[~old], count[~old], rows[~old], self.news, self.news_moment)
-        *known, held = self._known()
-        fold_shared(*known, self.points, self.rewards, held, who, count, self._last)
+        fold_shared(*self._known(), self.points, self.rewards, self.held, who, count, self._last)
         self.news_count[rows] += np.where(old, 0, count)
         self.volume[rows] = np.where(old, self.logdet[who] - self.growth[who], self.logdet[who])
         self.updates[rows] += count
