@@ -60,6 +60,7 @@ from fedbandits.algorithms.planning.games.lsvi_independent import LSVIIndependen
 from fedbandits.algorithms.planning.games.mg_lsvi import MGLSVI
 from fedbandits.algorithms.planning.games.q_independent import QIndependent
 from fedbandits.algorithms.planning.lsvi_ucb import LSVIUCB
+from fedbandits.algorithms.planning.private_fedlsvi import PrivateFedLSVI
 from fedbandits.algorithms.private.fedlinucb_network import FedLinUCBNetwork
 from fedbandits.algorithms.private.fedlinucb_private import FedLinUCBPrivate
 from fedbandits.algorithms.private.ldp_linucb import LDPLinUCB
@@ -132,6 +133,7 @@ ALGORITHMS: Registry[Algorithm] = Registry(
         FedLSVIDense,
         FedLSVIRare,
         FedLSVIHeterogeneous,
+        PrivateFedLSVI,
         MGLSVI,
         QIndependent,
         LSVIIndependent,
@@ -229,6 +231,7 @@ __all__ = [
     "OneGOUCB",
     "OneUCBGLM",
     "OracleClusters",
+    "PrivateFedLSVI",
     "PrivateFedUCB",
     "PrivateGPUCB",
     "PrivateLinUCB",
