@@ -56,6 +56,7 @@ from fedbandits.algorithms.planning.central_lsvi import CentralLSVI
 from fedbandits.algorithms.planning.fedlsvi_dense import FedLSVIDense
 from fedbandits.algorithms.planning.fedlsvi_heterogeneous import FedLSVIHeterogeneous
 from fedbandits.algorithms.planning.fedlsvi_rare import FedLSVIRare
+from fedbandits.algorithms.planning.games.dqn_independent import DQNIndependent
 from fedbandits.algorithms.planning.games.lsvi_independent import LSVIIndependent
 from fedbandits.algorithms.planning.games.mg_lsvi import MGLSVI
 from fedbandits.algorithms.planning.games.q_independent import QIndependent
@@ -137,6 +138,7 @@ ALGORITHMS: Registry[Algorithm] = Registry(
         MGLSVI,
         QIndependent,
         LSVIIndependent,
+        DQNIndependent,
         UCB1,
         RobustUCB,
         ThompsonBeta,
@@ -185,6 +187,7 @@ __all__ = [
     "CentralLinUCB",
     "ConsensusUCB",
     "DPUCBInt",
+    "DQNIndependent",
     "DisKernelFeatures",
     "DisKernelUCB",
     "DisLinUCB",

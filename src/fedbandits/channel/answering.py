@@ -194,6 +194,7 @@ class Answering(Releasing):
         self._spread = deviation(stage, problem)
         self._each = weight(stage, problem) / self._spread
         self._reach = problem.get(Norms, Norms()).parameter
+        self._told_last: tuple[IntArray, Protection] | None = None
         self.answered = np.zeros(n, dtype=np.int64)
         self.joined = np.zeros((n, 2), dtype=np.int64)
         self._beyond: BoolArray | None = None
@@ -286,12 +287,16 @@ class Answering(Releasing):
     def protection(self) -> Protection:
         """See `End`: uploads and answers are counted together."""
         stage = self._stage
-        both = np.stack([self.steps.made, self._moved()], axis=1)
+        both = np.stack([self.steps.made, self._moved(), self._given()], axis=1)
+        if self._told_last is not None and np.array_equal(self._told_last[0], both):
+            return self._told_last[1]  # asked for in every step, and changed by few of them
         kinds, which = np.unique(both, axis=0, return_inverse=True)
-        spent = np.array([self._epsilon(int(uploads), int(answered)) for uploads, answered in kinds])[which.ravel()]
+        spent = np.array([self._epsilon(int(uploads), int(answered)) for uploads, answered, _ in kinds])[which.ravel()]
         leaks = stage.leaky and self._turns is None
         made, allowed = self.steps.made + self._given(), self._allowed + self._queries
-        return stage.protection(made, allowed, spent, stage.weight(self._fields), leaks=leaks)
+        found = stage.protection(made, allowed, spent, stage.weight(self._fields), leaks=leaks)
+        self._told_last = both, found
+        return found
 
     def _given(self) -> IntArray:
         """(n,) how many answers each agent has given."""

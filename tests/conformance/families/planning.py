@@ -27,6 +27,7 @@ FAMILY = Family(
         "fedlsvi-rare": {"threshold": 1.5, "width": 0.5},
         "private-fedlsvi": {"first": 8, "last": 0.6, "uploads": 3},
         "mg-lsvi": {"threshold": 1.2, "width": 0.5},
+        "dqn-independent": {"filters": 2, "kernel": 2, "hidden": 4, "memory": 20, "batch": 4, "every": 2, "renew": 3},
     },
     silent={
         name: {"threshold": math.inf} for name in ("fedlsvi-dense", "fedlsvi-heterogeneous", "fedlsvi-rare", "mg-lsvi")

@@ -19,6 +19,8 @@ from fedbandits.contract.protection import Adjacency
 from fedbandits.privacy.prefix_sums import MechanismName
 
 _Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+_FEW = 2
+"""Synchronisations, unless said otherwise: targets of all transitions are told anew in each."""
 
 
 @parameters
@@ -38,7 +40,8 @@ class PrivateFedLSVI(Composition):
     is somebody else. ``"observation"``: one transition (x, a, r, x'), of which a person may have H. The first costs
     sqrt(H) times the noise. Whoever has several episodes is protected in each of them, and not in all together.
 
-    `share` of the budget (of mu^2) goes to targets, the rest to matrices. `epsilon` None, in files "none", is no budget:
+    `width` is RARE's bonus, and 0: agents explore by acting at random before the first synchronisation, and of a few
+    later ones a bonus could make little use. `share` of the budget (of mu^2) goes to targets, the rest to matrices. `epsilon` None, in files "none", is no budget:
     the same schedule without noise. What else there is, is the stage's, and RARE's.
 
     Guarantee: privacy as above; of regret none. Theorem 9.2 is about the trigger, which depends on data and tells of
@@ -50,7 +53,7 @@ class PrivateFedLSVI(Composition):
     unit: Literal["episode", "observation"] = "episode"
     adjacency: Adjacency = "add-remove"
     uploads: Annotated[int, Field(ge=1)] | None = None
-    first: Annotated[int, Field(ge=1)] = 40
+    first: Annotated[int, Field(ge=1)] = 100
     last: Annotated[float, Field(gt=0, le=1)] = 0.2
     every: Annotated[int, Field(ge=1)] | None = None
     mechanism: MechanismName = "toeplitz"
@@ -58,11 +61,11 @@ class PrivateFedLSVI(Composition):
     arms: _Positive | None = None
     rewards: _Positive | None = None
     ridge: _Positive = 1.0
-    width: Annotated[float, Field(ge=0, allow_inf_nan=False)] | Literal["theory"] = 0.5
+    width: Annotated[float, Field(ge=0, allow_inf_nan=False)] | Literal["theory"] = 0.0
     scale: _Positive = 1.0
 
     about: ClassVar[About] = entry(
-        Through(FedLSVIRare(width=0.5), (Gaussian(unit="episode"),)),
+        Through(FedLSVIRare(width=0.0), (Gaussian(unit="episode", uploads=_FEW, first=100, last=0.2, share=0.5),)),
         name="private-fedlsvi",
         talks="everybody, after a few episodes that are fixed beforehand",
         source="beyond Dubey (2022), thesis, algorithm 19, which has no noise",
@@ -81,7 +84,3 @@ class PrivateFedLSVI(Composition):
         few = self.uploads or (None if self.every is not None else _FEW)
         noise = Gaussian(epsilon=1.0 if self.epsilon is None else self.epsilon, uploads=few, **given)
         return Through(inner, (Scheduled(noise) if self.epsilon is None else noise,))
-
-
-_FEW = 2
-"""Synchronisations, unless said otherwise: targets of all transitions are told anew in each."""
