@@ -54,7 +54,7 @@ def _value(weights: Floats, inverse: Floats, beta: float, limits: Any, arms: Flo
         for j in range(arms.shape[1]):
             index += weights[j] * arms[k, j]
         best = max(best, index + beta * np.sqrt(max(_norm(inverse, arms[k], places), 0.0)))
-    return max(min(best, limits[1]), limits[0])
+    return max(best, limits[0]) if best < limits[1] else limits[1]  # what is no number is not below either
 
 
 @jit

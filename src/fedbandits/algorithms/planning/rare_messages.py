@@ -22,7 +22,9 @@ def target(problem: Problem, asked: Mapping[str, Array]) -> float:
 
 
 GRAMS = Utterance(
-    "grams", "up", (WireField("gram", ("H", "d", "d"), adds="increment", pooled=True, apart=True, bound=Bound(arm_square)),)
+    "grams",
+    "up",
+    (WireField("gram", ("H", "d", "d"), adds="increment", pooled=True, apart=True, bound=Bound(arm_square)),),
 )
 """sum phi phi^T of every stage, over the episodes that an agent has finished since its last upload."""
 POOL = Utterance("pool", "down", (WireField("gram", ("H", "d", "d"), adds="total"),))

@@ -236,4 +236,6 @@ class DeepQAgents(SituatedAgents):
     def _check(self, who: IntArray, arms: FloatArray) -> None:
         check_finite("arms", who, arms)
         if len(who) and arms.shape[1] != self._shape.arms:
-            raise ValueError(f"arms must be {self._shape.arms} for each agent, as the problem says, got {arms.shape[1]}")
+            raise ValueError(
+                f"arms must be {self._shape.arms} for each agent, as the problem says, got {arms.shape[1]}"
+            )
