@@ -1,4 +1,4 @@
-"""Noise for agents who plan: one budget for matrices and targets of all stages, exactly, for a transition or an episode."""
+"""Noise for agents who plan: one exact budget for matrices and targets of all stages, of a transition or an episode."""
 
 from __future__ import annotations
 

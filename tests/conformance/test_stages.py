@@ -30,7 +30,7 @@ SUMS = {
 }
 """Those that send sums and nothing else, which noise can serve."""
 ASKED = {"fedglb-newton", "fedglb-ucb", "fedglb-ucb-1", "fedglb-ucb-2", "one-ucb-glm", "fedlsvi-rare"}
-"""Those whose agents are asked besides, for sums over all their data; see tests/channel/test_answering and test_planning."""
+"""Those whose agents are asked besides, over all their data; see tests/channel (answering, planning)."""
 RAW = ("rclb", "dis-kernel-ucb", "approx-dis-kernel-ucb", "central-lsvi", "fedlsvi-dense", "fedlsvi-heterogeneous")
 """Those that send no sums at all, or points whose sums depend on what was sent before."""
 SERVED = {

@@ -195,7 +195,7 @@ def test_questions_beyond_the_budget_are_not_answered(tmp_path):
 
 
 def test_episodes_of_persons_are_handed_over_when_they_are_over_and_cost_what_is_said(tmp_path):
-    """private-fedlsvi: several under way at once; a server that asks as often as it likes gets what the budget allows."""
+    """private-fedlsvi: several at once; a server that asks as often as it likes gets what the budget allows."""
     algorithm = fb.algorithms.PrivateFedLSVI(uploads=2, first=3, last=0.5, epsilon=2.0)
     rng = np.random.default_rng(5)
 

@@ -60,9 +60,9 @@ class Gaussian:
     more, and agents go on with what they know. What a server did not take in is sent again as it is.
 
     `unit` is what is protected: one ``"observation"``; an ``"agent"``, all it ever contributes, each upload being cut
-    down to the weight of `most` observations; a ``"person"``, of whom `most` observations are used at each
-    agent, later ones counting for nothing; or, where agents plan, a whole ``"episode"``. `adjacency` says how histories differ: the unit is there or counts for
-    nothing (``"add-remove"``), or is another one (``"replace"``).
+    down to the weight of `most` observations; a ``"person"``, of whom `most` observations are used at each agent, later
+    ones counting for nothing; or, where agents plan, a whole ``"episode"``. `adjacency` says how histories differ: the
+    unit is there or counts for nothing (``"add-remove"``), or is another one (``"replace"``).
 
     `own` is what agents act on. ``"released"``: on what the server tells alone, and at random before. Then everything
     that leaves an agent, its choices too, follows from its releases, and the whole transcript is private.

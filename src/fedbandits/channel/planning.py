@@ -1,6 +1,6 @@
 """The agents' end of a noise stage for agents who plan: a matrix for every stage of an episode, and targets of each.
 
-An update hands over what is new of sum phi phi^T for all H stages, and asks, stage by stage, for sum phi (r + V(x')) over
+An update hands over what is new of sum phi phi^T for all H stages, and asks, stage by stage, for sum phi (r + V) over
 all that an agent has done, V being what was just solved for the stage after. V follows from what was released before,
 and is cut off, so that |r + V(x')| <= (H - h) R in stage h = 0, ..., H - 1. In the units of the noise, sigma_i L^2 on
 matrices and sigma_q L (H - h) R on targets, one transition adds Delta_i to one matrix and Delta_q to the targets of one
@@ -13,9 +13,9 @@ that leaves an agent is one Gaussian mechanism, however questions depend on earl
 mu_i being that of the matrices of one stage (`privacy.prefix_sums`): a transition is in one stage, an episode has up to
 one in each of them, and all of those are handed over in the same update, once it is finished.
 
-What was pooled is read as `models.noisy_sums` reads it, stage by stage, in units of the largest value that there can be:
-targets are as noisy as numbers between 0 and 1 may be, 1/2, and weights, of which each is such a number, have a norm of
-at most sqrt(d). Noise grows with the largest value of a stage as well, so that all stages are read alike.
+What was pooled is read as `models.noisy_sums` reads it, stage by stage, in units of the largest value that there can
+be: targets are as noisy as numbers between 0 and 1 may be, 1/2, and weights, of which each is such a number, have a
+norm of at most sqrt(d). Noise grows with the largest value of a stage as well, so that all stages are read alike.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from fedbandits.channel.gaussian import Gaussian
 
 _SPREAD = 0.5
-"""The standard deviation of a target, in units of the largest value: as large as that of any number in [0, 1] can be."""
+"""The standard deviation of a target, in units of the largest value: that of a number in [0, 1], at most."""
 
 
 def stages(problem: Problem) -> int:

@@ -1,9 +1,9 @@
 """Least-squares value iteration: sums of targets, backwards from the last stage, agent by agent.
 
 Notation. For an arm x in stage h the optimistic value is Q_h(x) = min(<w_h, x> + beta ||x||_{L_h^-1}, c_h), that of a
-view is V_h = max Q_h over its arms, or b_h where that is larger, and V_H = 0. Regressions of agent i and stage h are row i H + h of `weights`
-(n H, d) and `inverses` (n H, d, d). Transitions are those of `models.transitions`: tuples of arrays, parts being summed
-up.
+view is V_h = max Q_h over its arms, or b_h where that is larger, and V_H = 0. Regressions of agent i and stage h are
+row i H + h of `weights` (n H, d) and `inverses` (n H, d, d). Transitions are those of `models.transitions`: tuples of
+arrays, parts being summed up.
 """
 
 from __future__ import annotations

@@ -59,7 +59,7 @@ def test_the_network_is_two_convolutions_and_two_layers():
 @needs_torch
 def test_what_is_seen_of_a_board_is_where_moves_lead():
     environment = fb.environments.GridExplore(size=4, clients=3, length=5)
-    agents, problem = made(environment, 3)
+    agents, _ = made(environment, 3)
     arms = environment.world(10, np.random.SeedSequence(0)).turn(0).arms
     own, others = agents._shape.seen(1, arms[1]).reshape(2, 16)
     assert own.sum() == pytest.approx(1)

@@ -25,8 +25,8 @@ _FEW = 2
 
 @parameters
 class PrivateFedLSVI(Composition):
-    """FedLSVI by rare communication through the noise stage `gaussian`: what the thesis says it has (section 1.2.5), and
-    does not contain.
+    """FedLSVI by rare communication through the noise stage `gaussian`: what the thesis says it has (section 1.2.5),
+    and does not contain.
 
     Few synchronisations, after turns that are fixed beforehand: `uploads` of them from turn `first` to the share `last`
     of the horizon, or after `every` so many turns, each put off to the end of an episode. In each an agent hands over
@@ -37,12 +37,13 @@ class PrivateFedLSVI(Composition):
     that leaves an agent, its choices included, is (`epsilon`, `delta`)-differentially private.
 
     `unit` is what is protected. ``"episode"``, the default: everything that one person went through, where each episode
-    is somebody else. ``"observation"``: one transition (x, a, r, x'), of which a person may have H. The first costs
+    is somebody else. ``"observation"``: one transition (x, a, r, x') as a record by itself, of which a person may have H. The first costs
     sqrt(H) times the noise. Whoever has several episodes is protected in each of them, and not in all together.
 
     `width` is RARE's bonus, and 0: agents explore by acting at random before the first synchronisation, and of a few
-    later ones a bonus could make little use. `share` of the budget (of mu^2) goes to targets, the rest to matrices. `epsilon` None, in files "none", is no budget:
-    the same schedule without noise. What else there is, is the stage's, and RARE's.
+    later ones a bonus could make little use. `share` of the budget (of mu^2) goes to targets, the rest to matrices.
+    `epsilon` None, in files "none", is no budget: the same schedule without noise. What else there is, is the stage's,
+    and RARE's.
 
     Guarantee: privacy as above; of regret none. Theorem 9.2 is about the trigger, which depends on data and tells of
     them, and about sums without noise.

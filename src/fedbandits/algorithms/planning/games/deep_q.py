@@ -100,7 +100,8 @@ class Shape:
 
 
 class DeepQAgents(SituatedAgents):
-    """n agents, each with its network: `weights` (n, p), as they were (`before`), and Adam's moments (`first`, `second`).
+    """n agents, each with its network: `weights` (n, p), as they were (`before`), and Adam's moments (`first`,
+    `second`).
 
     `states`, `actions`, `paid`, `next` and `ended` (n, memory, ...) are the last transitions, of which each has `kept`
     (n,) so many in all; `turns` and `steps` (n,) count, `last` (n, inputs + 1), `took` and `got` (n,) are the state,
