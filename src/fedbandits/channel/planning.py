@@ -123,10 +123,10 @@ class Planning(Answering):
 
     def _due(self, who: IntArray) -> BoolArray:
         """See `Answering`: and has answers left for every stage."""
-        return super()._due(who) & (self.answered[who] < self._allowed).all(axis=1)
+        return np.asarray(super()._due(who) & (self.answered[who] < self._allowed).all(axis=1))
 
     def _answering(self, who: IntArray) -> BoolArray:
-        return self.part[who] & (self.answered[who, self._at] < self._allowed)
+        return np.asarray(self.part[who] & (self.answered[who, self._at] < self._allowed))
 
     def _answers(self, who: IntArray) -> None:
         self.answered[who, self._at] += 1
@@ -148,6 +148,7 @@ class Planning(Answering):
             return replace(message, arrays={**arrays, "gram": np.broadcast_to(read, gram.shape)})
         if "moment" in arrays:
             moment = self._read(self.pool[who, self._at], arrays["moment"])[1]
+            assert moment is not None
             return replace(message, arrays={**arrays, "moment": moment})
         return message
 

@@ -197,8 +197,7 @@ class DeepQAgents(SituatedAgents):
         target = torch.from_numpy(self.paid[a, rows]) + ahead * torch.from_numpy(~self.ended[a, rows])
         values = shape.values(weights, torch.from_numpy(self.states[a, rows]))
         taken = values.gather(1, torch.from_numpy(self.actions[a, rows])[:, None])[:, 0]
-        torch.nn.functional.smooth_l1_loss(taken, target).backward()  # type: ignore[no-untyped-call]
-        assert weights.grad is not None
+        torch.nn.functional.smooth_l1_loss(taken, target).backward()
         self._step(a, weights.grad.numpy())
 
     def _step(self, a: int, slope: FloatArray) -> None:
