@@ -37,8 +37,9 @@ class PrivateFedLSVI(Composition):
     that leaves an agent, its choices included, is (`epsilon`, `delta`)-differentially private.
 
     `unit` is what is protected. ``"episode"``, the default: everything that one person went through, where each episode
-    is somebody else. ``"observation"``: one transition (x, a, r, x') as a record by itself, of which a person may have H. The first costs
-    sqrt(H) times the noise. Whoever has several episodes is protected in each of them, and not in all together.
+    is somebody else. ``"observation"``: one transition (x, a, r, x') as a record by itself, of which a person may have
+    H. The first costs sqrt(H) times the noise. Whoever has several episodes is protected in each of them, and not in
+    all together.
 
     `width` is RARE's bonus, and 0: agents explore by acting at random before the first synchronisation, and of a few
     later ones a bonus could make little use. `share` of the budget (of mu^2) goes to targets, the rest to matrices.
