@@ -3,5 +3,15 @@
 import subprocess
 import sys
 
-for module in ("kernels", "kernel_processes", "simulations", "peers", "networks", "neural", "agent"):
+for module in (
+    "kernels",
+    "kernel_processes",
+    "simulations",
+    "peers",
+    "networks",
+    "neural",
+    "nonlinear",
+    "planning",
+    "agent",
+):
     subprocess.run([sys.executable, "-m", f"benchmarks.{module}", *sys.argv[1:]], check=True)

@@ -105,6 +105,8 @@ def main() -> None:
     for states, length in RIVERS:
         seconds, _ = ours(fb.environments.RiverSwim(clients=1, states=states, length=length), 200 * length)
         print(f"RiverSwim S={states} H={length}, one agent: {200 * length / seconds:,.0f} decisions per CPU second")
+        seconds, _ = ours(fb.environments.RiverSwim(clients=100, states=states, length=length), 20 * length)
+        print(f"RiverSwim S={states} H={length}, 100 agents: {2000 * length / seconds:,.0f} decisions per CPU second")
     for field, values in {"clients": (10, 100), "length": (5, 20), "dim": (10, 40), "arms": (2, 8)}.items():
         shown = []
         for value in values:

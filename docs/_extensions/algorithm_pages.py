@@ -105,6 +105,8 @@ def facts(about: About) -> list[str]:
         "source": about.source,
         "at home in": f"`{about.environment}`",
     }
+    if about.extra is not None:
+        told["needs"] = f"`pip install 'fedbandits[{about.extra}]'`"
     if about.oracle:
         told["oracle"] = "is told what everybody else has to find out: a yardstick, not for use"
     return table(("", ""), list(told.items()))

@@ -13,6 +13,7 @@ from typing import Any
 
 import networkx as nx
 import numpy as np
+import pytest
 
 import conformance.families
 from conformance.family import Family, Parameters
@@ -65,7 +66,10 @@ STAR = [name for name in TALKING if about(name).topology == "star"]
 
 
 def talkative(name: str, **parameters: Any) -> Algorithm:
-    """The algorithm with parameters under which it talks."""
+    """The algorithm with parameters under which it talks; skips the test where what it needs is not installed."""
+    extra = about(name).extra
+    if extra is not None:
+        pytest.importorskip(extra, reason=f"{name} needs the extra {extra}")
     return REGISTRY[name](**(dict(family_of(name).talkative.get(name, {})) | parameters))
 
 

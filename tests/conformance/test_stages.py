@@ -29,8 +29,8 @@ SUMS = {
     "fedlinucb-async",
 }
 """Those that send sums and nothing else, which noise can serve."""
-ASKED = {"fedglb-newton", "fedglb-ucb", "fedglb-ucb-1", "fedglb-ucb-2", "one-ucb-glm"}
-"""Those whose agents are asked besides, for sums over all their data; see tests/channel/test_answering."""
+ASKED = {"fedglb-newton", "fedglb-ucb", "fedglb-ucb-1", "fedglb-ucb-2", "one-ucb-glm", "fedlsvi-rare"}
+"""Those whose agents are asked besides, over all their data; see tests/channel (answering, planning)."""
 RAW = ("rclb", "dis-kernel-ucb", "approx-dis-kernel-ucb", "central-lsvi", "fedlsvi-dense", "fedlsvi-heterogeneous")
 """Those that send no sums at all, or points whose sums depend on what was sent before."""
 SERVED = {
@@ -62,7 +62,7 @@ EXCUSED = {
     "robust": {"environment": "tried once for each environment"},
 }
 
-TYPICAL = ("dislinucb", "async-linucb", "hetofedbandit-e", "dyclu", "fedglb-ucb")
+TYPICAL = ("dislinucb", "async-linucb", "hetofedbandit-e", "dyclu", "fedglb-ucb", "fedlsvi-rare")
 """One for each way of sharing: the others are tried in the slow part of the suite."""
 SHORT = 20
 """Steps of the trials in the normal suite."""

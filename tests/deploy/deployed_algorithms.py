@@ -49,6 +49,7 @@ TALKATIVE: dict[str, dict[str, Any]] = {
     "fedlsvi-dense": {"threshold": 0.5, "width": 0.5},
     "fedlsvi-heterogeneous": {"threshold": 0.5, "width": 0.5},
     "fedlsvi-rare": {"threshold": 1.5, "width": 0.5},
+    "private-fedlsvi": {"epsilon": None, "first": 8, "last": 0.6},
 }
 """Parameters under which an algorithm talks several times within a few dozen steps."""
 SMALL: dict[str, dict[str, Any]] = {

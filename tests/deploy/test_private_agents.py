@@ -32,6 +32,7 @@ from fedbandits.deploy.embedded.persons import number_of
 from fedbandits.deploy.flower.conversation.desk import fingerprint
 from fedbandits.deploy.http.configuration import configuration
 from fedbandits.deploy.migrating import Change, migrate
+from fedbandits.facts import Episodes
 from fedbandits.privacy.gaussian import gaussian_delta
 
 NAMES = ("toeplitz", "tree", "fresh")
@@ -191,6 +192,40 @@ def test_questions_beyond_the_budget_are_not_answered(tmp_path):
     assert len({*replies[:9]}) == 9, "each with noise of its own, which was counted"
     assert (budget.releases, budget.allowed) == (9, 15)
     assert 0 < budget.spent < budget.epsilon
+
+
+def test_episodes_of_persons_are_handed_over_when_they_are_over_and_cost_what_is_said(tmp_path):
+    """private-fedlsvi: several at once; a server that asks as often as it likes gets what the budget allows."""
+    algorithm = fb.algorithms.PrivateFedLSVI(uploads=2, first=3, last=0.5, epsilon=2.0)
+    rng = np.random.default_rng(5)
+
+    def answered(agent, name, stage):
+        reply = agent.answer(letter(agent, "ask", stage=np.int32(stage)), name, 0)
+        return None if reply is None else Wire.decode(reply)[1]["moment"]
+
+    with opened(tmp_path / "agent.db", algorithm, facts=[*FACTS, Episodes(3)], snapshot_every=7) as agent:
+        assert answered(agent, "before", 2) is None, "no update has begun"
+        decided = {name: [] for name in ("ann", "ben", "cem")}
+        for _ in range(3):
+            for name, ids in decided.items():
+                if name != "cem" or len(ids) < 2:  # whose episode stays open
+                    ids.append(agent.decide(rng.normal(size=(4, DIM)) / 3, episode=name).id)
+        for name in ("ben", "ann", "cem"):
+            for one in reversed(decided[name]):
+                agent.reward(one, 1.0)
+        state = agent.state()
+        assert state["inner.own.number"].sum() == 6, "two whole episodes"
+        assert agent.status().budget.spent == 0
+        assert upload(agent, "c")["gram"].shape == (3, DIM, DIM)
+        answers = [[answered(agent, f"q{stage}{k}", stage) for k in range(4)] for stage in (2, 1, 0)]
+        assert [[one is not None for one in row] for row in answers] == [[True, True, False, False]] * 3
+        budget = agent.status().budget
+        assert (budget.unit, budget.releases, budget.allowed) == ("episode", 7, 8)
+        assert 0 < budget.spent < budget.epsilon
+        assert "one episode" in str(budget)
+    with opened(tmp_path / "agent.db") as again:
+        assert again.status().budget == budget
+        assert answered(again, "later", 2) is None
 
 
 @pytest.mark.parametrize("size", [1.0, 1e6, 1e300])

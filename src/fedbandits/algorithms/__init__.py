@@ -56,10 +56,12 @@ from fedbandits.algorithms.planning.central_lsvi import CentralLSVI
 from fedbandits.algorithms.planning.fedlsvi_dense import FedLSVIDense
 from fedbandits.algorithms.planning.fedlsvi_heterogeneous import FedLSVIHeterogeneous
 from fedbandits.algorithms.planning.fedlsvi_rare import FedLSVIRare
+from fedbandits.algorithms.planning.games.dqn_independent import DQNIndependent
 from fedbandits.algorithms.planning.games.lsvi_independent import LSVIIndependent
 from fedbandits.algorithms.planning.games.mg_lsvi import MGLSVI
 from fedbandits.algorithms.planning.games.q_independent import QIndependent
 from fedbandits.algorithms.planning.lsvi_ucb import LSVIUCB
+from fedbandits.algorithms.planning.private_fedlsvi import PrivateFedLSVI
 from fedbandits.algorithms.private.fedlinucb_network import FedLinUCBNetwork
 from fedbandits.algorithms.private.fedlinucb_private import FedLinUCBPrivate
 from fedbandits.algorithms.private.ldp_linucb import LDPLinUCB
@@ -132,9 +134,11 @@ ALGORITHMS: Registry[Algorithm] = Registry(
         FedLSVIDense,
         FedLSVIRare,
         FedLSVIHeterogeneous,
+        PrivateFedLSVI,
         MGLSVI,
         QIndependent,
         LSVIIndependent,
+        DQNIndependent,
         UCB1,
         RobustUCB,
         ThompsonBeta,
@@ -183,6 +187,7 @@ __all__ = [
     "CentralLinUCB",
     "ConsensusUCB",
     "DPUCBInt",
+    "DQNIndependent",
     "DisKernelFeatures",
     "DisKernelUCB",
     "DisLinUCB",
@@ -229,6 +234,7 @@ __all__ = [
     "OneGOUCB",
     "OneUCBGLM",
     "OracleClusters",
+    "PrivateFedLSVI",
     "PrivateFedUCB",
     "PrivateGPUCB",
     "PrivateLinUCB",

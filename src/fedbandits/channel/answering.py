@@ -6,7 +6,8 @@ increments that come to mu_i (`privacy.prefix_sums`), all that leaves an agent i
 
     mu^2 = mu_i^2 + queries (Delta_q / sigma_q)^2,
 
-of which the stage's `share` goes to answers and the rest to increments.
+of which the stage's `share` goes to answers and the rest to increments. Where agents plan, an answer is about one stage
+of episodes: a transition moves those of its own stage alone, an episode those of all of them (`channel.planning`).
 
 Whoever calls has everybody asked. So that nobody's answers are used up by those who act more often, updates are counted
 in common: an agent calls once its own turns reach the k-th of the schedule, k - 1 being in how many updates it has had
@@ -32,7 +33,7 @@ from fedbandits.contract.messages import Message
 from fedbandits.contract.problem import Problem
 from fedbandits.contract.protection import Protection
 from fedbandits.contract.wire import Utterance
-from fedbandits.models.limits import bend, slope
+from fedbandits.models.limits import bend, longest, slope
 from fedbandits.privacy.gaussian import gaussian_epsilon, gaussian_event, gaussian_mu
 
 if TYPE_CHECKING:
@@ -47,13 +48,16 @@ _SLOPE = NoisyField("gradient", (1,), False, 1.0)
 _WANTED: Mapping[str, tuple[NoisyField, ...]] = {
     "slope": (_SLOPE,),
     "curvature": (NoisyField("loss", (), False, 1.0), _SLOPE, NoisyField("hessian", (1, 1), True, 1.0)),
+    "targets": (NoisyField("moment", (1,), False, 1.0),),
 }
 """What an answer is made of."""
 
 
 def queries(stage: Gaussian, problem: Problem) -> int:
     """How many questions an agent answers in all."""
-    updates = stage.turns(problem)[1]
+    updates, told = stage.turns(problem)[1], problem.get(Questions)
+    if told is not None and told.wanted == "targets":
+        return updates * told.stages
     found = ROUNDS * updates if stage.queries is None else stage.queries
     if found < updates:
         raise ConfigError(
@@ -79,9 +83,16 @@ def weight(stage: Gaussian, problem: Problem) -> float:
     return stage.most * one if stage.unit == "person" else one
 
 
+def moved(stage: Gaussian, problem: Problem) -> int:
+    """How many of all answers of an agent one unit moves."""
+    told = problem.get(Questions)
+    one_stage = told is not None and told.wanted == "targets" and stage.unit != "episode"
+    return stage.turns(problem)[1] if one_stage else queries(stage, problem)
+
+
 def deviation(stage: Gaussian, problem: Problem) -> float:
     """sigma_q: the standard deviation of an answer's noise, in units of one observation's bound."""
-    return weight(stage, problem) * math.sqrt(queries(stage, problem)) / budget(stage, problem)[1]
+    return weight(stage, problem) * math.sqrt(moved(stage, problem)) / budget(stage, problem)[1]
 
 
 def answers(stage: Gaussian, problem: Problem) -> Answers:
@@ -91,7 +102,7 @@ def answers(stage: Gaussian, problem: Problem) -> Answers:
     spread = deviation(stage, problem) * math.sqrt(problem.agents)
     return Answers(
         rounds=queries(stage, problem) // stage.turns(problem)[1],
-        slope=spread * slope(problem, {}),
+        slope=spread * _size(problem),
         bend=spread * bend(problem, {}) if told.wanted == "curvature" else 0.0,
     )
 
@@ -99,7 +110,13 @@ def answers(stage: Gaussian, problem: Problem) -> Answers:
 def of_one_answer(stage: Gaussian, problem: Problem) -> float:
     """sigma_q as it was told when the budget was set, with a little more for diagonals: what inspection rests on."""
     told = problem.get(Answers) or answers(stage, problem)
-    return math.sqrt(2 / problem.agents) * told.slope / slope(problem, {})
+    return math.sqrt(2 / problem.agents) * told.slope / _size(problem)
+
+
+def _size(problem: Problem) -> float:
+    """What one observation adds to a vector that is asked for; to targets, in units of the largest there is."""
+    told = problem.get(Questions)
+    return longest(problem) if told is not None and told.wanted == "targets" else slope(problem, {})
 
 
 def with_answers(stage: Gaussian, problem: Problem, increments: DpEvent) -> DpEvent:
@@ -109,7 +126,7 @@ def with_answers(stage: Gaussian, problem: Problem, increments: DpEvent) -> DpEv
     from dp_accounting import ComposedDpEvent, SelfComposedDpEvent
 
     one = gaussian_event(weight(stage, problem) / deviation(stage, problem))
-    return ComposedDpEvent([increments, SelfComposedDpEvent(one, queries(stage, problem))])
+    return ComposedDpEvent([increments, SelfComposedDpEvent(one, moved(stage, problem))])
 
 
 def asks(says: tuple[Utterance, ...]) -> tuple[Utterance, ...]:
@@ -177,10 +194,13 @@ class Answering(Releasing):
         self._spread = deviation(stage, problem)
         self._each = weight(stage, problem) / self._spread
         self._reach = problem.get(Norms, Norms()).parameter
+        self._told_last: tuple[IntArray, Protection] | None = None
         self.answered = np.zeros(n, dtype=np.int64)
         self.joined = np.zeros((n, 2), dtype=np.int64)
         self._beyond: BoolArray | None = None
         """(w,) of those who are being asked: who at a point that is too long."""
+        self._factor = 1.0
+        """What one observation adds to the answer that is asked for, of what it adds to any."""
 
     # when they call
 
@@ -232,17 +252,24 @@ class Answering(Releasing):
             if message.kind == self._kind:
                 self._join(message.who)
             return sent
-        may = self.answered[message.who] < self._queries
-        if self._beyond is not None:
-            may &= ~self._beyond
+        may = self._answering(message.who)
         said = message if may.all() else message.of(may)
-        self.answered[said.who] += 1
+        self._answers(said.who)
         size = sum(field.size for field in fields)
         if len(said.who) == 0:
             return said
-        noise = scattered(fields, self._spread * self.rng.secret.normal(said.who, size))
+        noise = scattered(fields, self._factor * self._spread * self.rng.secret.normal(said.who, size))
         noisy = {field.name: said.arrays[field.name] + noise[field.name] for field in fields}
         return replace(said, arrays={**said.arrays, **noisy})
+
+    def _answering(self, who: IntArray) -> BoolArray:
+        """(w,) who answers."""
+        may = self.answered[who] < self._queries
+        return np.asarray(may if self._beyond is None else may & ~self._beyond)
+
+    def _answers(self, who: IntArray) -> None:
+        """One answer more."""
+        self.answered[who] += 1
 
     def returned(self, message: Message) -> Message | None:
         """See `Releasing`: there was no update, and it has to be called for again."""
@@ -260,12 +287,24 @@ class Answering(Releasing):
     def protection(self) -> Protection:
         """See `End`: uploads and answers are counted together."""
         stage = self._stage
-        both = np.stack([self.steps.made, self.answered], axis=1)
+        both = np.stack([self.steps.made, self._moved(), self._given()], axis=1)
+        if self._told_last is not None and np.array_equal(self._told_last[0], both):
+            return self._told_last[1]  # asked for in every step, and changed by few of them
         kinds, which = np.unique(both, axis=0, return_inverse=True)
-        spent = np.array([self._epsilon(int(uploads), int(answered)) for uploads, answered in kinds])[which.ravel()]
+        spent = np.array([self._epsilon(int(uploads), int(answered)) for uploads, answered, _ in kinds])[which.ravel()]
         leaks = stage.leaky and self._turns is None
-        allowed = self._allowed + self._queries
-        return stage.protection(both.sum(axis=1), allowed, spent, stage.weight(self._fields), leaks=leaks)
+        made, allowed = self.steps.made + self._given(), self._allowed + self._queries
+        found = stage.protection(made, allowed, spent, stage.weight(self._fields), leaks=leaks)
+        self._told_last = both, found
+        return found
+
+    def _given(self) -> IntArray:
+        """(n,) how many answers each agent has given."""
+        return self.answered
+
+    def _moved(self) -> IntArray:
+        """(n,) how many of them one unit moves."""
+        return self.answered
 
     def _epsilon(self, uploads: int, answered: int) -> float:
         """What so many uploads and answers cost."""

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 import numpy as np
 from pydantic import Field
 
-from fedbandits.channel import training
+from fedbandits.channel import planning, training
 from fedbandits.channel.answering import Answering, answers, asks, budget, check_asking, of_one_answer, with_answers
 from fedbandits.channel.framed import Framed, check_framing
 from fedbandits.channel.releasing import Post, Releasing
@@ -60,9 +60,9 @@ class Gaussian:
     more, and agents go on with what they know. What a server did not take in is sent again as it is.
 
     `unit` is what is protected: one ``"observation"``; an ``"agent"``, all it ever contributes, each upload being cut
-    down to the weight of `most` observations; or a ``"person"``, of whom `most` observations are used at each
-    agent, later ones counting for nothing. `adjacency` says how histories differ: the unit is there or counts for
-    nothing (``"add-remove"``), or is another one (``"replace"``).
+    down to the weight of `most` observations; a ``"person"``, of whom `most` observations are used at each agent, later
+    ones counting for nothing; or, where agents plan, a whole ``"episode"``. `adjacency` says how histories differ: the
+    unit is there or counts for nothing (``"add-remove"``), or is another one (``"replace"``).
 
     `own` is what agents act on. ``"released"``: on what the server tells alone, and at random before. Then everything
     that leaves an agent, its choices too, follows from its releases, and the whole transcript is private.
@@ -85,6 +85,10 @@ class Gaussian:
     (`channel.answering`): an agent answers `queries` questions in all, two for each upload unless said otherwise, with
     fresh noise each, for which the `share` of the budget (of mu^2) is put aside; then it declines, and the server goes
     on with what it has.
+
+    Agents who plan (`fedlsvi-rare`) hand over a matrix for each stage of an episode, and are asked once in each update
+    for the targets of each (`channel.planning`); an observation is a transition there, uploads wait for the end of an
+    episode, and the `share` of the budget is for targets.
 
     Networks that everybody trains (`neural-linear` with its `cut`) hand nothing over and answer all the more: there
     `queries` are slopes, the `share` is theirs, and the rest goes to statistics of the last layer
@@ -174,6 +178,7 @@ class Gaussian:
         trained = bounded.get(Trained)
         if trained is not None:
             return bounded.knowing(*training.told(self, bounded, trained))
+        planning.check(self, bounded)
         if bounded.get(Questions) is not None:
             bounded = bounded.knowing(answers(self, bounded))
         return bounded.knowing(self.perturbation(bounded))
@@ -193,9 +198,13 @@ class Gaussian:
         (kind,) = hand_overs(says)
         (utterance,) = (one for one in says if one.kind == kind and one.direction == "up")
         fields = noisy_fields(utterance, "increment", problem, sizes)
+        if planning.stages(problem):
+            fields = planning.stacked(fields)
         if away == "down":
             return Passing() if is_pooled(utterance) else Repairing(kind, fields, n)
         post = Post(self, says, utterance, fields, n, sizes, rng, problem)
+        if planning.stages(problem):
+            return planning.Planning(post)
         if asks(says):
             return Answering(post)
         return Framed(post) if self.clip == "learned" else Releasing(post)
@@ -210,7 +219,7 @@ class Gaussian:
         """The turns after which an agent uploads, None where the algorithm says when, and how often it may."""
         horizon = problem.horizon
         if self.every is not None:
-            regular = np.arange(self.every, horizon + 1, self.every)
+            regular = planning.whole(np.arange(self.every, horizon + 1, self.every), problem)
             if len(regular) == 0:
                 raise ConfigError(f"gaussian: every={self.every} allows no upload within {horizon} turns; lower it")
             turns = regular[: self.uploads]
@@ -225,7 +234,7 @@ class Gaussian:
         uploads = _FEW if self.uploads is None else self.uploads
         last = max(1.0, self.last * horizon)
         first = min(float(self.first), max(1.0, last / uploads))
-        turns = np.unique(np.round(np.geomspace(first, last, uploads)).astype(np.int64))
+        turns = planning.whole(np.round(np.geomspace(first, last, uploads)).astype(np.int64), problem)
         return turns, len(turns)
 
     def weight(self, fields: tuple[NoisyField, ...]) -> float:
@@ -233,6 +242,8 @@ class Gaussian:
         if self.unit == "agent":  # of two uploads that are cut down, one may be the other's opposite
             return self.heaviest(fields) * (2.0 if self.adjacency == "replace" else 1.0)
         one = one_observation(fields, self.adjacency)
+        if self.unit == "episode":  # of the stages' matrices each moves, and squares add up
+            return one * math.sqrt(fields[0].stack)
         return one if self.unit == "observation" else self.most * one
 
     def heaviest(self, fields: tuple[NoisyField, ...]) -> float:
@@ -348,7 +359,9 @@ _PAIR = (NoisyField("gram", (1, 1), True, 1.0), NoisyField("moment", (1,), False
 
 
 def _handed_over(problem: Problem) -> tuple[NoisyField, ...]:
-    """What is handed over: a matrix, and, unless it is asked for, a vector within it."""
+    """What is handed over: a matrix, and, unless it is asked for, a vector within it; or a matrix for every stage."""
+    if planning.stages(problem):
+        return (NoisyField("gram", (planning.stages(problem), 1, 1), True, 1.0),)
     return _PAIR if problem.get(Questions) is None else _PAIR[:1]
 
 
@@ -368,7 +381,9 @@ class _Loosened:
             size = bound.limit(problem, asked) * (trained.cut if bound.within is not None else 1.0)
             return size * (problem.horizon + _BEYOND * training.reach(self.stage, problem, trained, self.item))
         seen = problem.get(Embedding)
-        entries = (problem.dim if seen is None else seen.dim) ** len(self.item.shape)
+        entries = (problem.dim if seen is None else seen.dim) ** min(len(self.item.shape), 2)
+        if len(self.item.shape) > 2:
+            entries *= planning.stages(problem)
         # what was told of the noise when the budget was set: whoever asks may have more observations in mind
         told = problem.get(Perturbation) or self.stage.perturbation(problem)
         spread = math.sqrt(2 / told.agents) * told.matrix / longest(problem) ** 2

@@ -71,7 +71,7 @@ class Releasing(End):
         matrix = next((field for field in fields if field.symmetric), None)
         self._matrix = None if matrix is None else matrix.name
         mended = not is_pooled(utterance)
-        self._reading = None if matrix is None else reading(problem, matrix.shape[0], mended=mended)
+        self._reading = None if matrix is None else reading(problem, matrix.shape[-1], mended=mended)
         self.blind = stage.own == "released"
         self._fused = stage.own == "fused"
 

@@ -18,7 +18,7 @@ from fedbandits.contract.wire import Utterance, WireField
 class NoisyField:
     """A field whose entries get noise of `bound` times a common standard deviation, `bound` being the largest norm of
     what one observation adds to it; symmetric matrices have sqrt(2) times as much on the diagonal, so that the noise is
-    the same in every basis.
+    the same in every basis. There may be a stack of them, of which one observation adds to one.
     """
 
     name: str
@@ -29,18 +29,24 @@ class NoisyField:
     @property
     def size(self) -> int:
         """How many independent numbers it has."""
-        return self.shape[0] * (self.shape[0] + 1) // 2 if self.symmetric else math.prod(self.shape)
+        d = self.shape[-1] if self.symmetric else 0
+        return self.stack * d * (d + 1) // 2 if self.symmetric else math.prod(self.shape)
+
+    @property
+    def stack(self) -> int:
+        """How many matrices it holds."""
+        return math.prod(self.shape[:-2])
 
     def spread(self, normals: FloatArray) -> FloatArray:
         """(w, size) independent noise -> (w, *shape) as the field has it."""
         if not self.symmetric:
             return self.bound * normals.reshape(-1, *self.shape)
-        d = self.shape[0]
-        rows, columns = np.tril_indices(d)
-        scaled = self.bound * normals * np.where(rows == columns, math.sqrt(2.0), 1.0)
-        matrix = np.zeros((len(normals), d, d))
-        matrix[:, rows, columns] = scaled
-        matrix[:, columns, rows] = scaled
+        rows, columns = np.tril_indices(self.shape[-1])
+        numbers = normals.reshape(len(normals), *self.shape[:-2], len(rows))
+        scaled = self.bound * numbers * np.where(rows == columns, math.sqrt(2.0), 1.0)
+        matrix = np.zeros((len(normals), *self.shape))
+        matrix[..., rows, columns] = scaled
+        matrix[..., columns, rows] = scaled
         return matrix
 
     def weight(self, value: FloatArray) -> FloatArray:

@@ -109,15 +109,18 @@ class BlindAgents(StagedAgents):
     def choose(self, who: IntArray, arms: FloatArray) -> IntArray:
         """What acting agents choose; at random where nothing is known."""
         check_arms(who, arms, len(self), self._dim)
+        self._stand(who)
         return untold.choices(self.told[who], who, arms, self.acting.choose, self.rng)
 
     def scores(self, who: IntArray, arms: FloatArray) -> FloatArray | None:
         """Those of acting agents; NaN where choices are random."""
+        self._stand(who)
         found = self.acting.scores(who, arms)
         return None if found is None else untold.compared(self.told[who], found)
 
     def chances(self, who: IntArray, arms: FloatArray) -> FloatArray | None:
         """Those of acting agents; all the same where choices are random."""
+        self._stand(who)
         told, found = self.told[who], self.acting.chances(who, arms)
         scores = self.acting.scores(who, arms) if found is None and not told.all() else None
         return untold.chances(told, who, found, scores)
@@ -126,6 +129,7 @@ class BlindAgents(StagedAgents):
         """See `Population`."""
         check_arms(who, arms, len(self), self._dim)
         if self.told[who].all():
+            self._stand(who)
             return self.acting.choose_and_tell(who, arms)
         return Population.choose_and_tell(self, who, arms)
 
@@ -142,6 +146,12 @@ class BlindAgents(StagedAgents):
     def ellipsoids(self) -> Ellipsoids | None:
         """As acting agents tell."""
         return self.acting.ellipsoids()
+
+    def _stand(self, who: IntArray) -> None:
+        """Acting agents never learn, so that they do not count: learning ones know which stage each of `who` is in."""
+        standing = self.inner.standing(who)
+        if standing is not None:
+            self.acting.situate(who, standing)
 
     def portrait(self) -> State:
         """As acting agents show, and the stages."""

@@ -16,7 +16,12 @@ from fedbandits.contract.protection import Adjacency, Definition, Protection, Un
 INFINITE = "infinite"
 """What stands for an infinite epsilon where only JSON's numbers can be written; null would say that there is none."""
 _WORDS, _NUMBERS, _USED = "budget.words", "budget.numbers", "budget.used"
-_UNITS = {"observation": "one observation", "agent": "all that one agent contributes", "person": "one person"}
+_UNITS = {
+    "observation": "one observation",
+    "agent": "all that one agent contributes",
+    "person": "one person",
+    "episode": "one episode",
+}
 _DEFINITIONS = {
     "transcript": "in all that leaves the agent, its choices included",
     "fixed histories": "in what it uploads, as if later observations did not depend on earlier ones",

@@ -55,6 +55,8 @@ class About:
     """Whether it is told what everybody else has to find out (`Truth`): a yardstick, not for use."""
     environment: str = "linear"
     """The environment it is at home in: what the conformance suite and examples run it on."""
+    extra: str | None = None
+    """The extra of this package without which it is listed and cannot be run."""
 
     @property
     def wire(self) -> str:

@@ -85,6 +85,10 @@ class Population(Stateful):
         one of them whole when it is over, says which stage a choice is for.
         """
 
+    def standing(self, who: IntArray) -> IntArray | None:
+        """(w,) the stage that each of `who` would choose in now; None where each decision stands for itself."""
+        return None
+
     def truncate(self, who: IntArray, arms: FloatArray) -> None:
         """The running episode of each of `who` is followed no further, though it need not be over: `arms` (w, K, d) are
         where its last choice has led. What is known of it counts; nothing where it has not begun.

@@ -7,8 +7,9 @@ from typing import Literal
 
 from fedbandits.contract.arrays import FloatArray, IntArray
 
-Unit = Literal["observation", "agent", "person"]
-"""Whose data may change: one observation, everything an agent ever contributes, or everything a person does there."""
+Unit = Literal["observation", "agent", "person", "episode"]
+"""Whose data may change: one observation, everything an agent ever contributes, everything a person does there, or one
+whole episode, for agents who plan."""
 Adjacency = Literal["add-remove", "replace"]
 """How neighbouring histories differ in one unit: it is there or counts for nothing; or it is another one."""
 Definition = Literal["transcript", "fixed histories"]

@@ -40,6 +40,10 @@ class Wrapping(Population):
         """As the inner agents are."""
         self.inner.situate(who, stages)
 
+    def standing(self, who: IntArray) -> IntArray | None:
+        """As the inner agents do."""
+        return self.inner.standing(who)
+
     def truncate(self, who: IntArray, arms: FloatArray) -> None:
         """As the inner agents do."""
         self.inner.truncate(who, arms)

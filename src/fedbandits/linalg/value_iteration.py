@@ -1,9 +1,9 @@
 """Least-squares value iteration: sums of targets, backwards from the last stage, agent by agent.
 
 Notation. For an arm x in stage h the optimistic value is Q_h(x) = min(<w_h, x> + beta ||x||_{L_h^-1}, c_h), that of a
-view is V_h = max Q_h over its arms, and V_H = 0. Regressions of agent i and stage h are row i H + h of `weights`
-(n H, d) and `inverses` (n H, d, d). Transitions are those of `models.transitions`: tuples of arrays, parts being summed
-up.
+view is V_h = max Q_h over its arms, or b_h where that is larger, and V_H = 0. Regressions of agent i and stage h are
+row i H + h of `weights` (n H, d) and `inverses` (n H, d, d). Transitions are those of `models.transitions`: tuples of
+arrays, parts being summed up.
 """
 
 from __future__ import annotations
@@ -46,27 +46,27 @@ def _norm(inverse: Floats, x: Floats, places: Ints) -> float:
 
 
 @jit
-def _value(weights: Floats, inverse: Floats, beta: float, most: float, arms: Floats, places: Ints) -> float:
-    """max over `arms` (K, d) of the optimistic value."""
+def _value(weights: Floats, inverse: Floats, beta: float, limits: Any, arms: Floats, places: Ints) -> float:
+    """max over `arms` (K, d) of the optimistic value, cut off at `limits` (b, c)."""
     best = -np.inf
     for k in range(len(arms)):
         index = 0.0
         for j in range(arms.shape[1]):
             index += weights[j] * arms[k, j]
         best = max(best, index + beta * np.sqrt(max(_norm(inverse, arms[k], places), 0.0)))
-    return min(best, most)
+    return max(best, limits[0]) if best < limits[1] else limits[1]  # what is no number is not below either
 
 
 @jit
 def _add_targets(
     views: Any, kept: Any, agent: int, at: int, ahead: Any, values: Floats, places: Ints, out: Floats
 ) -> None:
-    """Add the sum of phi (r + V(x')) over the transitions in row `at`; `ahead` is (w, L^-1, beta, c) of the next stage,
-    beta being negative where there is none. `values` is room for one number for each view.
+    """Add the sum of phi (r + V(x')) over the transitions in row `at`; `ahead` is (w, L^-1, beta, (b, c)) of the next
+    stage, beta being negative where there is none. `values` is room for one number for each view.
     """
     arms, ends, _, _ = views
     arm, to, number, reward, rows = kept
-    weights, inverse, beta, most = ahead
+    weights, inverse, beta, limits = ahead
     d = arms.shape[2]
     values[:] = np.nan
     for k in range(rows[at]):
@@ -80,7 +80,7 @@ def _add_targets(
         if view >= 0 and beta >= 0.0:
             if np.isnan(values[view]):
                 begin = ends[agent, view - 1] if view > 0 else 0
-                values[view] = _value(weights, inverse, beta, most, arms[agent, begin : ends[agent, view]], places)
+                values[view] = _value(weights, inverse, beta, limits, arms[agent, begin : ends[agent, view]], places)
             target += times * values[view]
         x = arms[agent, arm[at, k]]
         for j in range(d):
@@ -97,10 +97,10 @@ def target_sums(
     weights: Floats,
     inverses: Floats,
     beta: float,
-    most: Floats,
+    limits: Floats,
 ) -> Floats:
     """(w, d) the sum of phi (r + V_{stage+1}(x')) over all transitions of each of `who` in `stage`, V being that of the
-    regressions given; `most` (H,) are the c_h.
+    regressions given; `limits` (2, H) are the b_h and the c_h.
     """
     d = views[0].shape[2]
     sums = np.zeros((len(who), d))
@@ -109,7 +109,8 @@ def target_sums(
     last = stage == length - 1
     for i in range(len(who)):
         row = who[i] * length + min(stage + 1, length - 1)
-        ahead = (weights[row], inverses[row], -1.0 if last else beta, 0.0 if last else most[stage + 1])
+        cut = (0.0, 0.0) if last else (limits[0, stage + 1], limits[1, stage + 1])
+        ahead = (weights[row], inverses[row], -1.0 if last else beta, cut)
         _add_targets(views, kept, who[i], who[i] * length + stage, ahead, values, places, sums[i])
     return sums
 
@@ -131,7 +132,7 @@ def plan(known: Any, who: Ints, length: int, inverses: Floats, beta: float, most
         for back in range(length):
             at = a * length + length - 1 - back
             row = at + (1 if back > 0 else 0)
-            ahead = (weights[row], inverses[row], beta if back > 0 else -1.0, most[row - a * length])
+            ahead = (weights[row], inverses[row], beta if back > 0 else -1.0, (-np.inf, most[row - a * length]))
             moment[:] = 0.0
             _add_targets(own_views, own, a, at, ahead, values, places, moment)
             _add_targets(told_views, told, a, at, ahead, others, places, moment)

@@ -6,6 +6,7 @@ import math
 from functools import partial
 from typing import Annotated, ClassVar
 
+import numpy as np
 from pydantic import Field
 
 from fedbandits.algorithms.planning.parameters import PlanningParameters
@@ -14,6 +15,7 @@ from fedbandits.algorithms.planning.rare_messages import ASK, COLLECT, GRAMS, PO
 from fedbandits.algorithms.planning.rare_server import RareServer
 from fedbandits.contract.catalogue import About
 from fedbandits.contract.depending import depending
+from fedbandits.contract.facts import Fact, Questions
 from fedbandits.contract.parameters import parameters
 from fedbandits.contract.problem import Problem
 from fedbandits.contract.streams import Streams
@@ -69,7 +71,7 @@ class FedLSVIRare(Paced, PlanningParameters):
             self.models(problem, n),
             self.models(problem, n),
             self.beta(problem),
-            self.most(problem),
+            np.stack([self.least(problem), self.most(problem)]),
             Trigger(grown, math.log(self.threshold)),
             None if self.every is None else self.every * length,
         )
@@ -81,3 +83,7 @@ class FedLSVIRare(Paced, PlanningParameters):
     def sizes(self, problem: Problem) -> dict[str, int]:
         """Episodes have H stages."""
         return {"H": self.length(problem)}
+
+    def assumes(self, problem: Problem) -> tuple[Fact, ...]:
+        """What bounds and stages may rest on."""
+        return (*super().assumes(problem), Questions("targets", self.length(problem)))

@@ -11,7 +11,7 @@ from pydantic import Field
 from fedbandits.algorithms.planning.planners import Planners
 from fedbandits.contract.arrays import FloatArray
 from fedbandits.contract.catalogue import About
-from fedbandits.contract.facts import Episodes, Fact, Range, Ridge
+from fedbandits.contract.facts import Episodes, Fact, Perturbation, Range, Ridge
 from fedbandits.contract.parameters import parameters
 from fedbandits.contract.problem import Problem
 from fedbandits.contract.streams import Streams
@@ -54,6 +54,16 @@ class PlanningParameters:
         length, known = self.length(problem), problem.get(Range)
         best = 1.0 if known is None else max(known.high, 0.0)
         return best * (length - np.arange(length, dtype=np.float64))
+
+    def least(self, problem: Problem) -> FloatArray:
+        """(H,) the smallest value of every stage: what noise may not lead below, since sums have a known sensitivity
+        only where values are bounded. No bound where there is none, as in the text.
+        """
+        length, known = self.length(problem), problem.get(Range)
+        if problem.get(Perturbation) is None:
+            return np.full(length, -np.inf)
+        worst = 0.0 if known is None else min(known.low, 0.0)
+        return worst * (length - np.arange(length, dtype=np.float64))
 
     def length(self, problem: Problem) -> int:
         """H."""

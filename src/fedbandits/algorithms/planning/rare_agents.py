@@ -36,7 +36,7 @@ class RareAgents(EpisodicAgents):
         models: StageModels,
         plan: StageModels,
         beta: float,
-        most: FloatArray,
+        limits: FloatArray,
         trigger: Trigger,
         every: int | None = None,
     ) -> None:
@@ -44,7 +44,7 @@ class RareAgents(EpisodicAgents):
         self.plan = plan
         self.since = np.zeros((len(self), 2))
         self.turns = np.zeros((len(self), 2))
-        self._most = most
+        self._limits = limits
         self._trigger = trigger
         self._every = every
 
@@ -95,7 +95,7 @@ class RareAgents(EpisodicAgents):
         """(w, d) sum phi (r + V_{stage+1}(x')) over all that each of `who` has done, by the plan there is."""
         plan, own = self.plan, self.own
         return value_iteration.target_sums(
-            own.views.table, own.table, who, stage, self.length, plan.theta, plan.inverse, self.beta, self._most
+            own.views.table, own.table, who, stage, self.length, plan.theta, plan.inverse, self.beta, self._limits
         )
 
     def restore(self, sent: Message, observed: FloatArray) -> None:
@@ -106,17 +106,19 @@ class RareAgents(EpisodicAgents):
         gram = sent.arrays["gram"].reshape(-1, d, d)
         count = (np.trace(gram, axis1=1, axis2=2) > 0).astype(np.float64)
         self.models.unsettle(self.models.rows(who), gram, np.zeros((len(gram), d)), count)
+        some = who[observed > 0]
         for held in (self.since, self.turns):
-            held[who, 0] += held[who, 1]
-            held[who, 1] = 0.0
+            held[some, 0] += held[some, 1]
+            held[some, 1] = 0.0
 
     def _handed_over(self, who: IntArray) -> FloatArray:
         """(w, H, d, d) what is new, which counts as handed over from now on."""
         rows, d = self.models.rows(who), self.models.dim
         gram = self.models.fresh.gram[rows].reshape(len(who), self.length, d, d)
         self.models.settle(rows)
+        some = who[self.turns[who, 0] > 0]  # whoever is asked twice has handed nothing over the second time
         for held in (self.since, self.turns):
-            held[who] = np.stack([np.zeros(len(who)), held[who, 0]], axis=1)
+            held[some] = np.stack([np.zeros(len(some)), held[some, 0]], axis=1)
         return gram
 
     def _pool(self, who: IntArray, gram: FloatArray) -> None:

@@ -22,7 +22,9 @@ def target(problem: Problem, asked: Mapping[str, Array]) -> float:
 
 
 GRAMS = Utterance(
-    "grams", "up", (WireField("gram", ("H", "d", "d"), adds="increment", pooled=True, bound=Bound(arm_square)),)
+    "grams",
+    "up",
+    (WireField("gram", ("H", "d", "d"), adds="increment", pooled=True, apart=True, bound=Bound(arm_square)),),
 )
 """sum phi phi^T of every stage, over the episodes that an agent has finished since its last upload."""
 POOL = Utterance("pool", "down", (WireField("gram", ("H", "d", "d"), adds="total"),))
@@ -30,7 +32,7 @@ POOL = Utterance("pool", "down", (WireField("gram", ("H", "d", "d"), adds="total
 _STAGE = WireField("stage", dtype="i4")
 ASK = Utterance("ask", "down", (_STAGE,))
 """What are the targets of a stage, now that the next one is solved?"""
-TARGETS = Utterance("targets", "up", (WireField("moment", ("d",), adds="query", bound=Bound(target)),))
+TARGETS = Utterance("targets", "up", (WireField("moment", ("d",), adds="query", apart=True, bound=Bound(target)),))
 """sum phi (r + V(x')) over all transitions of an agent in the stage that was asked for."""
 SUMS = Utterance("sums", "down", (_STAGE, WireField("moment", ("d",), adds="total")))
 """The same over everybody: what solves the stage."""
