@@ -109,7 +109,7 @@ def test_beliefs_are_ridge_regressions(seed, turns):
     np.testing.assert_allclose(models.spread[0], G @ np.linalg.solve(V, G.T), atol=1e-10)
     np.testing.assert_allclose(models.growth[0], np.linalg.slogdet(V / ridge)[1], atol=1e-9)
     count = np.bincount(places, minlength=6).astype(float)
-    at_once, growth = updated(prior, count, np.bincount(places, rewards, minlength=6))
+    at_once, growth, misfit = updated(prior, count, np.bincount(places, rewards, minlength=6))
     np.testing.assert_allclose(at_once.mean, models.mean[0], atol=1e-10)
     np.testing.assert_allclose(at_once.spread, models.spread[0], atol=1e-10)
     np.testing.assert_allclose(growth, models.growth[0], atol=1e-9)

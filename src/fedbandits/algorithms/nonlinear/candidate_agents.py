@@ -107,7 +107,7 @@ class CandidateAgents(JudgingAgents):
         if request.kind != language.down:
             return super().answer(request)
         alike = all(array.strides[0] == 0 for array in request.arrays.values())
-        beliefs: dict[tuple[int, int], Belief] = {}
+        beliefs: dict[tuple[int, int], tuple[Belief, float]] = {}
         told = []
         for row, agent in enumerate(who):
             prior = self.prior_of(agent)
@@ -115,7 +115,8 @@ class CandidateAgents(JudgingAgents):
             if key not in beliefs:
                 beliefs[key] = language.heard(prior, {name: array[row] for name, array in request.arrays.items()})
             told.append(beliefs[key])
-        self.models.tell(who, told)
+        self.models.tell(who, [belief for belief, _ in told])
+        self.unit[who] = [unit for _, unit in told]
         return None
 
     def restore(self, sent: Message, observed: FloatArray) -> None:
