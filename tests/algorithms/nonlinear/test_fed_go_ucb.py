@@ -247,3 +247,22 @@ def test_an_ensemble_beats_the_printed_algorithm_and_chance():
         for algorithm in ("random", FedGOUCB(explore=45, messages="candidates"), FedGOUCBEnsemble(explore=45))
     )
     assert several < 0.5 * printed < 0.5 * chance
+
+
+def test_a_unit_follows_the_evidence_and_costs_nothing():
+    """Seed 105: no observation of phase I is near the highest peak, and agents whose unit is that of phase I settle on
+    another one.
+    """
+    environment = Hartmann6(schedule="round-robin")
+    first, evident = (
+        Simulation(FedGOUCBEnsemble(explore=45, units=units), environment, 700, 105) for units in ("first", "evidence")
+    )
+    for run in (first, evident):
+        run.run()
+    best = first.world.mean_rewards().argmax()
+    assert first.server.pool.count[0, best] == 0
+    assert evident.server.pool.count[0, best] > 100
+    assert (evident.agents.second.unit > first.agents.second.unit).all()
+    told = 5 * Sigmoid().parameters(6) + 2
+    for run in (first, evident):
+        assert run.trace().scalars[-1] == 20 * (4 * 50 * run.ledger.syncs + 2 * 50 + told)
