@@ -82,8 +82,10 @@ class CandidateAgents(JudgingAgents):
     def learn(self, who: IntArray, arms: FloatArray, picks: IntArray, rewards: FloatArray) -> None:
         """One observation per agent in `who`."""
         check_feedback(who, arms, picks, rewards, self._n, self._places.points.shape[1])
-        chosen = arms[np.arange(len(who)), picks][:, None]
-        self.models.learn(who, self._places.of(who, chosen)[:, 0], rewards)
+        places = picks
+        if not self._places.in_order(arms):
+            places = self._places.of(who, arms[np.arange(len(who)), picks][:, None])[:, 0]
+        self.models.learn(who, places, rewards)
 
     def calling(self) -> BoolArray:
         """Whose trigger has fired."""
