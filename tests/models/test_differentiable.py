@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fedbandits.models.candidates import Belief, CandidateModels, linear_prior, updated
-from fedbandits.models.differentiable import Model, Rectifier, Sigmoid, Waves, model_of
+from fedbandits.models.differentiable import Hill, Model, Rectifier, Sigmoid, Waves, model_of
 from fedbandits.models.inner_maxima import centred, one_step, refined
 from fedbandits.models.observations import Observations
 
@@ -29,7 +29,7 @@ class Linear(Model):
         return np.broadcast_to(x, (len(x), len(w))).copy()
 
 
-MODELS = [Sigmoid(), Sigmoid(width=3), Rectifier(width=5), Rectifier(width=4, layers=2), Waves(width=3), Linear()]
+MODELS = [Sigmoid(), Sigmoid(width=3), Rectifier(width=5), Rectifier(width=4, layers=2), Waves(width=3), Hill(), Linear()]
 
 
 def test_sizes_are_the_publications():
