@@ -29,7 +29,15 @@ class Linear(Model):
         return np.broadcast_to(x, (len(x), len(w))).copy()
 
 
-MODELS = [Sigmoid(), Sigmoid(width=3), Rectifier(width=5), Rectifier(width=4, layers=2), Waves(width=3), Hill(), Linear()]
+MODELS = [
+    Sigmoid(),
+    Sigmoid(width=3),
+    Rectifier(width=5),
+    Rectifier(width=4, layers=2),
+    Waves(width=3),
+    Hill(),
+    Linear(),
+]
 
 
 def test_sizes_are_the_publications():

@@ -72,7 +72,8 @@ class Box(Smooth):
             raise ValueError("unit: without candidates there are no values to scale by; use shown='candidates'")
         if self.shown == "refined" and self.arms <= around(self.inputs):
             raise ValueError(
-                f"arms={self.arms} leaves no room for new points beside the {around(self.inputs)} around a choice; raise arms"
+                f"arms={self.arms} leaves no room for new points beside the {around(self.inputs)} around a choice; "
+                "raise arms"
             )
         return self
 
@@ -168,7 +169,9 @@ class Cosine8(Box):
 
 
 class SobolArms:
-    """`arms` points of the box for every decision, by a Sobol sequence that is scrambled anew for every block of steps."""
+    """`arms` points of the box for every decision, by a Sobol sequence that is scrambled anew for every block of
+    steps.
+    """
 
     def __init__(self, function: Box, arms: int) -> None:
         self._function = function

@@ -5,8 +5,8 @@
      "cases": [{"algorithm", "point", "clients", ..., "figures": {metric: [mean, standard error]}}, ...]}
 
 `code` is a digest of the code that the runs come from. Numbers have `_DIGITS` significant digits. Standard errors are
-null where there is one seed. Regret may have a heavy tail: its median is kept as a third number, unless the record is of
-an earlier time.
+null where there is one seed. Regret may have a heavy tail: its median is kept as a third number, but not in
+records of an earlier time.
 """
 
 from __future__ import annotations
@@ -62,8 +62,8 @@ class Recorded:
         return list(dict.fromkeys(case["algorithm"] for case in self.cases))
 
     def figures(self, metric: str) -> pd.DataFrame:
-        """A row for each algorithm and point of the sweep: `key`, and `mean`, `error` and `median` of `metric` there, the
-        last of them NaN where it was not kept.
+        """A row for each algorithm and point of the sweep: `key`, and `mean`, `error` and `median` of `metric` there,
+        the last of them NaN where it was not kept.
         """
         base, suffix = parts_of(metric)
         rows = []

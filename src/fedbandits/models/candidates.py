@@ -149,8 +149,8 @@ def linear_prior(offsets: FloatArray, features: FloatArray, ridge: float) -> Bel
 
 
 class Update(NamedTuple):
-    """A `belief` after observations, by how much log det V grew (`growth`), and the `misfit` r^T (C + diag(1/count))^-1 r of
-    what was observed, r being the gaps between candidates' mean rewards and what was believed of them.
+    """A `belief` after observations, by how much log det V grew (`growth`), and the `misfit` of what was observed,
+    r^T (C + diag(1/count))^-1 r, r being the gaps between candidates' mean rewards and what was believed of them.
 
     For normal rewards with noise of variance v, of which v C was the covariance, the misfit is v times as many squares
     of standard normals as candidates were observed.

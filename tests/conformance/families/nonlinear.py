@@ -68,7 +68,9 @@ def _several(agents: TwoPhaseAgents, algorithm: Any, problem: Problem, heard: Do
         weights = np.linalg.solve(V, kernel[seen]).T
         unit = _unit(centre, deviation, kernel, algorithm.ridge, *(_told(heard, i, name, len(f[0])) for name in _TALLY))
         spread = np.diagonal(kernel - weights @ kernel[seen])
-        known[i] = centre + weights @ (total[seen] / count[seen] - centre[seen]) + unit * np.sqrt(algorithm.beta * spread)
+        known[i] = (
+            centre + weights @ (total[seen] / count[seen] - centre[seen]) + unit * np.sqrt(algorithm.beta * spread)
+        )
 
     def indices(arms: FloatArray) -> FloatArray:
         found = np.full(arms.shape[:2], np.nan)
