@@ -2,9 +2,9 @@
 
 Arms are shown by the world, and agents choose among them: nobody can take a point that was not offered. So ascent takes
 place by choices. Beside points of a quasi-random design an agent is shown its last choice and the steps from there
-along every coordinate; its own index says which of them is highest, and taking it is a step uphill of that index: the compass
-search of Hooke & Jeeves (1961), with the index in place of the function, and in place of its gradient, which no world
-knows.
+along every coordinate; its own index says which of them is highest, and taking it is a step uphill of that index: the
+compass search of Hooke & Jeeves (1961), with the index in place of the function, and without its gradient, which no
+world knows.
 """
 
 from __future__ import annotations

@@ -40,8 +40,8 @@ class FedGOUCBEnsemble(FedGOUCB):
     k_m being <grad f_m, grad f_m>, divided by its mean over the candidates, and l the `lengthscale`. On this, pooled
     observations with a noise of variance `ridge`, they act by mean + sqrt(beta) standard deviations. With
     ``units="evidence"`` what one standard deviation is in rewards is estimated again, by its likelihood, from all that
-    is pooled, and never below s: few of phase I's observations lie on a peak, and an s without them makes agents content
-    with a smaller one; ``"first"`` leaves it at s.
+    is pooled, and never below s: few of phase I's observations lie on a peak, and an s without them makes agents
+    content with a smaller one; ``"first"`` leaves it at s.
     n (4c S + 2c + M p + 2) scalars for c candidates and S synchronisations: M networks cost M p numbers once.
 
     Guarantee: none proved.
