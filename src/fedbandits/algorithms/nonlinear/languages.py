@@ -91,4 +91,5 @@ class InTallies(Language):
         now = updated(prior.belief, count, np.array(arrays["total"]))
         if not prior.adapts:
             return now.belief, prior.unit
-        return now.belief, max(prior.unit, math.sqrt(now.misfit / (prior.ridge * max(np.count_nonzero(count), 1))))
+        observed = max(int(np.count_nonzero(count)), 1)
+        return now.belief, max(prior.unit, math.sqrt(now.misfit / (prior.ridge * observed)))
