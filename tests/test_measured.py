@@ -335,6 +335,11 @@ def test_a_record_says_what_the_results_say(results):
             base = metric.removesuffix("_per_client")
             assert row["mean"] == pytest.approx(summary.loc[[of], base].iloc[0] / divisor, rel=1e-5)
             assert row["error"] == pytest.approx(summary.loc[[of], f"{base}_se"].iloc[0] / divisor, rel=1e-5)
+            if base == "regret":
+                runs = held.final().set_index(held.key).loc[[of], "regret"]
+                assert row["median"] == pytest.approx(runs.median() / divisor, rel=1e-5)
+            else:
+                assert np.isnan(row["median"])
     assert [(claim.text, claim.verdict, claim.measured) for claim in recorded.claims] == [
         (claim.text, claim.verdict, claim.measured) for claim in held.claims
     ]

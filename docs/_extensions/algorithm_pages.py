@@ -198,7 +198,7 @@ def experiments(name: str, records: Path) -> Iterator[str]:
         if not recorded.sweep:
             cases = [case for case in recorded.cases if case["algorithm"] in labels]
             shown = [metric for metric in _FIGURES if all(metric in case["figures"] for case in cases)]
-            rows = [(case["algorithm"], *(figure(*case["figures"][metric]) for metric in shown)) for case in cases]
+            rows = [(case["algorithm"], *(figure(*case["figures"][metric][:2]) for metric in shown)) for case in cases]
             yield from table((f"{recorded.seeds} seeds", *shown), rows)
             yield ""
         for claim, verdict in zip(experiment.claims, recorded.claims, strict=True):

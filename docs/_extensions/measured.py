@@ -6,7 +6,8 @@ experiments, in docs/verdicts/EXPERIMENT.json (`fedbandits.findings.recorded`):
     verdicts EXPERIMENT...                       a table: seeds, and how many claims hold, fail and are undecided
     claims EXPERIMENT...                         every claim with its verdict and figures, or only=fails
     table EXPERIMENT metric= columns=            means with standard errors, a row for every algorithm, or rows=COLUMN;
-                                                 with columns=algorithm a single row; of several experiments a row each
+                                                 with columns=algorithm a single row; of several experiments a row each;
+                                                 with medians=yes the median in brackets
     value EXPERIMENT metric= of=                 one mean, within a line of text; per=LABEL divides it by another's
     picture EXPERIMENT metric= x= file= alt=     a line for every algorithm against a sweep column, or lines=COLUMN;
                                                  x may be a metric, too: what one has against what the other costs
@@ -104,7 +105,7 @@ class Asked:
         return self.options.get(f"name.{plain}", plain)
 
     def figures(self, recorded: Recorded, by: Sequence[str]) -> pd.DataFrame:
-        """`mean` and `error` of the metric for each combination of the columns `by`."""
+        """`mean`, `error` and `median` of the metric for each combination of the columns `by`."""
         metric = self.option("metric")
         if not known_metric(metric):
             raise ConfigError(f"{self.page.name}: there is no metric {metric!r}")
@@ -126,7 +127,7 @@ class Asked:
             raise ConfigError(f"{self.page.name}: no run of {', '.join(self.names)} is what a mark asks for")
         if rows.duplicated(list(by)).any():
             raise ConfigError(f"{self.page.name}: several runs for each {', '.join(by)}; say which by at.COLUMN=VALUE")
-        return rows[[*by, "mean", "error"]].reset_index(drop=True)
+        return rows[[*by, "mean", "error", "median"]].reset_index(drop=True)
 
 
 def verdicts(asked: Asked) -> str:
@@ -185,9 +186,19 @@ def table(asked: Asked) -> str:
         titled = [(asked.called(name), figures[figures[down] == name]) for name in pd.unique(figures[down])]
     for title, rows in titled:
         cells = [rows[rows[across].isna() | (rows[across] == head)] for head in heads]
-        shown = [with_error(*cell.iloc[0][["mean", "error"]]) if len(cell) else "" for cell in cells]
+        shown = [_shown(asked, cell.iloc[0]) if len(cell) else "" for cell in cells]
         lines.append(f"| {title} | {' | '.join(shown)} |")
     return "\n".join(lines)
+
+
+def _shown(asked: Asked, figure: pd.Series) -> str:
+    """A cell: the mean with its error, and the median where it is asked for."""
+    told = with_error(*figure[["mean", "error"]])
+    if asked.options.get("medians") != "yes":
+        return told
+    if pd.isna(figure["median"]):
+        raise ConfigError(f"{asked.page.name}: {', '.join(asked.names)} has no medians on record; run it again")
+    return f"{told} ({human(figure['median'])})"
 
 
 def value(asked: Asked) -> str:

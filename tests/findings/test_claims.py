@@ -44,6 +44,21 @@ class TestLess:
         assert self.judge(60 + noise(0), 100 + noise(1)) == "holds"
         assert self.judge(60 + noise(0), 100 + noise(1), factor=0.5) == "fails"
 
+    def test_a_margin_is_added(self):
+        assert self.judge(110 + noise(0), 100 + noise(1)) == "fails"
+        assert self.judge(110 + noise(0), 100 + noise(1), plus=20.0) == "holds"
+        assert self.judge(110 + noise(0), 200 + noise(1), factor=0.5, plus=5.0) == "fails"
+
+    def test_in_every_run_is_not_in_the_mean(self):
+        one = np.array([*np.full(SEEDS - 1, 1.0), 11.0])
+        assert self.judge(one, np.full(SEEDS, 10.0)) == "holds"
+        assert self.judge(one, np.full(SEEDS, 10.0), every=True) == "fails"
+        assert self.judge(one, np.full(SEEDS, 12.0), every=True) == "holds"
+        assert self.judge(one[-2:], np.full(2, 12.0), every=True) == "undecided"
+        frame = pd.concat([rows("a", one), rows("b", np.full(SEEDS, 10.0))])
+        told = verdict(frame, kind="less", metric="regret", of="a", than="b", every=True).measured
+        assert "1 in the worst run" in told
+
     def test_equal_is_not_less(self):
         assert self.judge(np.full(SEEDS, 5.0), np.full(SEEDS, 5.0)) == "fails"
 

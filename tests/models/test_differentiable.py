@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fedbandits.models.candidates import Belief, CandidateModels, linear_prior, updated
-from fedbandits.models.differentiable import Model, Rectifier, Sigmoid, model_of
+from fedbandits.models.differentiable import Hill, Model, Rectifier, Sigmoid, Waves, model_of
 from fedbandits.models.inner_maxima import centred, one_step, refined
 from fedbandits.models.observations import Observations
 
@@ -29,7 +29,15 @@ class Linear(Model):
         return np.broadcast_to(x, (len(x), len(w))).copy()
 
 
-MODELS = [Sigmoid(), Sigmoid(width=3), Rectifier(width=5), Rectifier(width=4, layers=2), Linear()]
+MODELS = [
+    Sigmoid(),
+    Sigmoid(width=3),
+    Rectifier(width=5),
+    Rectifier(width=4, layers=2),
+    Waves(width=3),
+    Hill(),
+    Linear(),
+]
 
 
 def test_sizes_are_the_publications():
@@ -109,10 +117,14 @@ def test_beliefs_are_ridge_regressions(seed, turns):
     np.testing.assert_allclose(models.spread[0], G @ np.linalg.solve(V, G.T), atol=1e-10)
     np.testing.assert_allclose(models.growth[0], np.linalg.slogdet(V / ridge)[1], atol=1e-9)
     count = np.bincount(places, minlength=6).astype(float)
-    at_once, growth = updated(prior, count, np.bincount(places, rewards, minlength=6))
+    at_once, growth, misfit = updated(prior, count, np.bincount(places, rewards, minlength=6))
     np.testing.assert_allclose(at_once.mean, models.mean[0], atol=1e-10)
     np.testing.assert_allclose(at_once.spread, models.spread[0], atol=1e-10)
     np.testing.assert_allclose(growth, models.growth[0], atol=1e-9)
+    seen = np.flatnonzero(count)
+    gaps = np.bincount(places, rewards, minlength=6)[seen] / count[seen] - f[seen]
+    covariance = (G @ G.T / ridge)[np.ix_(seen, seen)] + np.diag(1 / count[seen])
+    np.testing.assert_allclose(misfit, gaps @ np.linalg.solve(covariance, gaps), rtol=1e-8)
 
 
 def test_what_was_handed_over_last_comes_back_and_nothing_else():
@@ -133,3 +145,18 @@ def test_what_was_handed_over_last_comes_back_and_nothing_else():
     np.testing.assert_array_equal(models.fresh.count, fresh)
     np.testing.assert_allclose(models.mean, mean, atol=1e-12)
     np.testing.assert_allclose(models.spread, spread, atol=1e-12)
+
+
+def test_the_misfit_of_draws_from_a_belief_is_what_their_scale_says():
+    """Rewards that are `scale` times as far from what was believed as the belief has it."""
+    rng, ridge, scale = np.random.default_rng(6), 0.05, 3.0
+    roots = rng.standard_normal((40, 12))
+    kernel = roots @ roots.T + np.eye(40)
+    belief = Belief(rng.standard_normal(40), kernel / ridge)
+    count = np.full(40, 4.0)
+    found = []
+    for _ in range(200):
+        means = belief.mean + scale * np.linalg.cholesky(kernel) @ rng.standard_normal(40)
+        total = count * means + scale * np.sqrt(ridge * count) * rng.standard_normal(40)
+        found.append(updated(belief, count, total).misfit / (ridge * 40))
+    assert np.sqrt(np.mean(found)) == pytest.approx(scale, rel=0.05)

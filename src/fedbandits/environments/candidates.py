@@ -1,7 +1,7 @@
 """Functions over candidates that stay: Hartmann-6 and Cosine8, and what their environments have in common.
 
 The synthetic problems of Li, Liu & Wang (ICLR 2024): everybody chooses from the same points at every turn. Beyond the
-publication the points may also be new ones of the whole box at every turn.
+publication the points may also be new ones of the whole box at every turn, and what agents chose may be refined.
 """
 
 from __future__ import annotations
@@ -10,16 +10,18 @@ from abc import abstractmethod
 from typing import Annotated, ClassVar, Literal
 
 import numpy as np
-from pydantic import Field
+from pydantic import Field, model_validator
 from scipy.stats import qmc
 
 from fedbandits.contract.arrays import FloatArray, IntArray
 from fedbandits.contract.catalogue import AboutEnvironment
 from fedbandits.contract.facts import Candidates, Fact, Link, Noise, Norms
 from fedbandits.contract.parameters import parameters
+from fedbandits.contract.world import World
 from fedbandits.environments.arms import ArmSource, GivenArms
 from fedbandits.environments.laws import Gaussian, Law
-from fedbandits.environments.smooth import Smooth
+from fedbandits.environments.refining import RefiningWorld, around
+from fedbandits.environments.smooth import FunctionWorld, Smooth
 from fedbandits.linalg.kernels import aligned
 
 _SOURCE = "Li, Liu & Wang, Communication-Efficient Federated Non-Linear Bandit Optimization, ICLR 2024"
@@ -32,7 +34,9 @@ class Box(Smooth):
     With ``shown="candidates"`` there are `arms` points, drawn uniformly once for each instance, and everybody chooses
     from all of them at every turn; agents are told so (`Candidates`). With ``shown="box"`` every decision has points
     of its own: `arms` consecutive ones of a scrambled Sobol sequence, which fill the box evenly if they are a power of
-    two. Regret is against the best that is shown.
+    two. Regret is against the best that is shown. With ``shown="refined"`` 2d + 2 of the `arms` lie around the agent's
+    last choice instead, so that it can climb from there (`environments.refining`), and regret is against the maximum of
+    f on the whole box.
 
     `unit` maps the values of the candidates linearly onto [0, 1], and tells agents of a logistic `Link`, as generalized
     linear models want it; `noise` is then that of what is observed. `constant` appends a 1 to every arm, without which
@@ -45,7 +49,7 @@ class Box(Smooth):
     clients: Annotated[int, Field(ge=1)] = 20
     arms: Annotated[int, Field(ge=1)] = 50
     noise: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.01
-    shown: Literal["candidates", "box"] = "candidates"
+    shown: Literal["candidates", "box", "refined"] = "candidates"
     unit: bool = False
     constant: bool = False
     literal: bool = False
@@ -57,15 +61,30 @@ class Box(Smooth):
     largest: ClassVar[float]
     """A bound on |f|."""
 
+    @property
+    @abstractmethod
+    def top(self) -> float:
+        """The maximum of f on the box."""
+
+    @model_validator(mode="after")
+    def _shows_what_it_can(self) -> Box:
+        if self.shown != "candidates" and self.unit:
+            raise ValueError("unit: without candidates there are no values to scale by; use shown='candidates'")
+        if self.shown == "refined" and self.arms <= around(self.inputs):
+            raise ValueError(
+                f"arms={self.arms} leaves no room for new points beside the {around(self.inputs)} around a choice; "
+                "raise arms"
+            )
+        return self
+
     @abstractmethod
     def values(self, points: FloatArray) -> FloatArray:
         """(..., d) -> (...) f, to be maximised."""
 
     def _source(self, rng: np.random.Generator) -> tuple[ArmSource, int]:
-        if self.shown == "box":
-            if self.unit:
-                raise ValueError("unit: without candidates there are no values to scale by; use shown='candidates'")
-            return SobolArms(self), self.inputs + self.constant
+        if self.shown != "candidates":
+            fresh = self.arms - (around(self.inputs) if self.shown == "refined" else 0)
+            return SobolArms(self, fresh), self.inputs + self.constant
         points = self.low + (self.high - self.low) * rng.random((self.arms, self.inputs))
         values = self.values(points)
         if self.unit:
@@ -74,6 +93,12 @@ class Box(Smooth):
         if self.constant:
             points = np.concatenate([points, np.ones((self.arms, 1))], axis=1)
         return GivenArms(points, values), points.shape[1]
+
+    def _moved(self, world: FunctionWorld, rng: np.random.Generator) -> World:
+        if self.shown != "refined":
+            return world
+        start = self.low + (self.high - self.low) * rng.random((self.clients, self.inputs))
+        return RefiningWorld(world, self.values, self.top, (self.low, self.high), start)
 
     def _law(self) -> Law:
         return Gaussian(self.noise)
@@ -98,6 +123,7 @@ class Hartmann6(Box):
     high: ClassVar[float] = 1.0
     inputs: ClassVar[int] = 6
     largest: ClassVar[float] = 3.3224
+    top: ClassVar[float] = 3.32237
 
     about: ClassVar[AboutEnvironment] = AboutEnvironment(
         name="hartmann6",
@@ -131,6 +157,11 @@ class Cosine8(Box):
         source=_SOURCE,
     )
 
+    @property
+    def top(self) -> float:
+        """See `Box`."""
+        return 8.8 if self.literal else 0.8
+
     def values(self, points: FloatArray) -> FloatArray:
         """See `Box`."""
         found = np.asarray(0.1 * np.cos(5 * np.pi * points).sum(axis=-1) - (points**2).sum(axis=-1))
@@ -138,20 +169,23 @@ class Cosine8(Box):
 
 
 class SobolArms:
-    """K points of the box for every decision, by a Sobol sequence that is scrambled anew for every block of steps."""
+    """`arms` points of the box for every decision, by a Sobol sequence that is scrambled anew for every block of
+    steps.
+    """
 
-    def __init__(self, function: Box) -> None:
+    def __init__(self, function: Box, arms: int) -> None:
         self._function = function
-        self.size = function.arms * (function.inputs + function.constant)
+        self._arms = arms
+        self.size = arms * (function.inputs + function.constant)
 
     def draw(self, who: IntArray, theta: FloatArray, rng: np.random.Generator) -> tuple[FloatArray, FloatArray]:
         """For awake agents `who` (B, w): lanes (B, w, d, K) and their mean rewards (B, w, K)."""
         function = self._function
         sequence = qmc.Sobol(function.inputs, scramble=True, rng=rng)
-        count = who.size * function.arms
+        count = who.size * self._arms
         drawn = sequence.random_base2(max(0, int(count - 1).bit_length()))[:count]
-        points = function.low + (function.high - function.low) * drawn.reshape(*who.shape, function.arms, -1)
-        lanes = aligned((*who.shape, function.inputs + function.constant, function.arms))
+        points = function.low + (function.high - function.low) * drawn.reshape(*who.shape, self._arms, -1)
+        lanes = aligned((*who.shape, function.inputs + function.constant, self._arms))
         lanes[..., : function.inputs, :] = points.swapaxes(-1, -2)
         lanes[..., function.inputs :, :] = 1.0
         return lanes, function.values(points)

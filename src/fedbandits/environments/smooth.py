@@ -56,7 +56,12 @@ class Smooth(ABC):
         sizes = Problem(agents=self.clients, dim=dim, arms=self.arms, horizon=horizon)
         problem = sizes.knowing(*self._facts(source))
         presence = presences(self.clients, self.stragglers, self.presence, rng)
-        return FunctionWorld(problem, np.zeros((1, 0)), source, self.schedule, turns, self._law(), presence)
+        world = FunctionWorld(problem, np.zeros((1, 0)), source, self.schedule, turns, self._law(), presence)
+        return self._moved(world, rng)
+
+    def _moved(self, world: FunctionWorld, rng: np.random.Generator) -> World:
+        """What becomes of the instance: itself, unless what it shows depends on what is chosen in it."""
+        return world
 
     @abstractmethod
     def _source(self, rng: np.random.Generator) -> tuple[ArmSource, int]:

@@ -5,7 +5,8 @@
      "cases": [{"algorithm", "point", "clients", ..., "figures": {metric: [mean, standard error]}}, ...]}
 
 `code` is a digest of the code that the runs come from. Numbers have `_DIGITS` significant digits. Standard errors are
-null where there is one seed.
+null where there is one seed. Regret may have a heavy tail: its median is kept as a third number, but not in
+records of an earlier time.
 """
 
 from __future__ import annotations
@@ -31,6 +32,8 @@ from fedbandits.findings.records import read_records
 from fedbandits.findings.results import Results
 
 _DIGITS = 6
+_HEAVY = ("regret", "later_regret")
+"""Metrics of which the median is kept as well."""
 _TIME = "seconds"
 """The metric that is the machine's and not the experiment's."""
 
@@ -59,13 +62,15 @@ class Recorded:
         return list(dict.fromkeys(case["algorithm"] for case in self.cases))
 
     def figures(self, metric: str) -> pd.DataFrame:
-        """A row for each algorithm and point of the sweep: `key`, and `mean` and `error` of `metric` there."""
+        """A row for each algorithm and point of the sweep: `key`, and `mean`, `error` and `median` of `metric` there,
+        the last of them NaN where it was not kept.
+        """
         base, suffix = parts_of(metric)
         rows = []
         for case in self.cases:
             if base not in case["figures"]:
                 raise ConfigError(f"{self.name} has no {base} on record of {case['algorithm']}")
-            mean, error = case["figures"][base]
+            mean, error, *more = case["figures"][base]
             by = case[DIVISORS[suffix]] if suffix else 1
             if by is None:
                 raise ConfigError(f"{self.name} has no {metric} on record: {DIVISORS[suffix]} differs between seeds")
@@ -76,6 +81,7 @@ class Recorded:
                     **where,
                     "mean": mean / by,
                     "error": math.nan if error is None else error / by,
+                    "median": more[0] / by if more else math.nan,
                 }
             )
         return pd.DataFrame(rows)
@@ -129,7 +135,9 @@ def _cases(results: Results) -> list[dict[str, Any]]:
         # what a column does not concern is no number there
         point = {name: value for name, value in zip(results.sweep, at, strict=True) if value == value}
         figures = {
-            name: _figure(rows[name].to_numpy(dtype=np.float64)) for name in measured if rows[name].notna().all()
+            name: _figure(rows[name].to_numpy(dtype=np.float64), median=name in _HEAVY)
+            for name in measured
+            if rows[name].notna().all()
         }
         cases.append(
             {
@@ -142,10 +150,11 @@ def _cases(results: Results) -> list[dict[str, Any]]:
     return cases
 
 
-def _figure(values: FloatArray) -> list[float | None]:
-    """Mean and standard error."""
+def _figure(values: FloatArray, *, median: bool) -> list[float | None]:
+    """Mean and standard error, and the median where it is asked for."""
     error = values.std(ddof=1) / math.sqrt(len(values)) if len(values) > 1 else None
-    return [_short(values.mean()), None if error is None else _short(error)]
+    middle = [_short(float(np.median(values)))] if median else []
+    return [_short(values.mean()), None if error is None else _short(error), *middle]
 
 
 def _only(column: pd.Series) -> float | None:

@@ -137,9 +137,9 @@ class CandidateModels(SharedRows):
     def _recompute(self, who: IntArray) -> None:
         for agent in who:
             told = Belief(self.told_mean[self.row[agent]], self.told_spread[self.row[agent]])
-            handed, _ = updated(told, self.handed.count[agent], self.handed.total[agent])
-            now, self.growth[agent] = updated(handed, self.fresh.count[agent], self.fresh.total[agent])
-            self.mean[agent], self.spread[agent] = now
+            handed = updated(told, self.handed.count[agent], self.handed.total[agent]).belief
+            now = updated(handed, self.fresh.count[agent], self.fresh.total[agent])
+            (self.mean[agent], self.spread[agent]), self.growth[agent] = now.belief, now.growth
         self.updates[who] = 0
 
 
@@ -148,23 +148,36 @@ def linear_prior(offsets: FloatArray, features: FloatArray, ridge: float) -> Bel
     return Belief(offsets, features @ features.T / ridge)
 
 
-def updated(belief: Belief, count: FloatArray, total: FloatArray) -> tuple[Belief, float]:
-    """What is believed after `count` (K,) observations of each candidate with rewards that sum up to `total` (K,), and
-    by how much log det V has grown.
+class Update(NamedTuple):
+    """A `belief` after observations, by how much log det V grew (`growth`), and the `misfit` of what was observed,
+    r^T (C + diag(1/count))^-1 r, r being the gaps between candidates' mean rewards and what was believed of them.
+
+    For normal rewards with noise of variance v, of which v C was the covariance, the misfit is v times as many squares
+    of standard normals as candidates were observed.
+    """
+
+    belief: Belief
+    growth: float
+    misfit: float
+
+
+def updated(belief: Belief, count: FloatArray, total: FloatArray) -> Update:
+    """What follows from `count` (K,) observations of each candidate with rewards that sum up to `total` (K,).
 
     With S = diag(sqrt(count)), restricted to what was observed: I + S C S = L L^T and W = L^-1 S C give C - W^T W and
-    m + W^T L^-1 S^-1 (total - count m).
+    m + W^T u, u = L^-1 S^-1 (total - count m), whose square is the misfit.
     """
     seen = np.flatnonzero(count)
     if len(seen) == 0:
-        return belief, 0.0
+        return Update(belief, 0.0, 0.0)
     root = np.sqrt(count[seen])
     rows = root[:, None] * belief.spread[seen]
     factor = np.linalg.cholesky(np.eye(len(seen)) + rows[:, seen] * root)
     weights = solve_triangular(factor, rows, lower=True)
     gaps = solve_triangular(factor, (total[seen] - count[seen] * belief.mean[seen]) / root, lower=True)
     spread = belief.spread - weights.T @ weights
-    return Belief(belief.mean + weights.T @ gaps, spread), 2 * float(np.log(np.diagonal(factor)).sum())
+    growth = 2 * float(np.log(np.diagonal(factor)).sum())
+    return Update(Belief(belief.mean + weights.T @ gaps, spread), growth, float(gaps @ gaps))
 
 
 @jit

@@ -36,6 +36,22 @@ class Exponential(Model):
         return np.exp(x @ w)[:, None] * x
 
 
+class Affine(Model):
+    """<w, (x, 1)>: linear in its parameters."""
+
+    def parameters(self, dim):
+        """See `Model`."""
+        return dim + 1
+
+    def values(self, w, x):
+        """See `Model`."""
+        return x @ w[:-1] + w[-1]
+
+    def gradients(self, w, x):
+        """See `Model`."""
+        return np.concatenate([x, np.ones((len(x), 1))], axis=1)
+
+
 def as_printed(picks, rewards, points, w0, begun, n, *, ridge, beta, gamma):
     """Algorithm 1 of the publication with matrices of the model's size: what client i should choose in each turn of
     phase II, given what was chosen and observed; and how often everybody synchronises.
@@ -186,6 +202,41 @@ def test_every_way_to_choose_runs_and_learns(inner, gradients):
     assert trace.syncs[-1] > 1
 
 
+def test_all_ways_to_choose_are_one_where_the_model_is_linear():
+    given = {"model": f"{__name__}:Affine", "rounds": 20, "explore": 8, "threshold": 0.5}
+    runs = [
+        Simulation(FedGOUCB(**given, inner=inner), ENVIRONMENT, 60, 4)
+        for inner in ("linear", "one-step", "refined", "centre")
+    ]
+    for run in runs:
+        run.run()
+    who = np.arange(4)
+    points = np.repeat(runs[0].world.problem.get(Candidates).table()[None], 4, axis=0)
+    indices = [run.agents.scores(who, points) for run in runs]
+    for other in indices[1:]:
+        np.testing.assert_allclose(other, indices[0], rtol=0, atol=1e-8)
+
+
+@pytest.mark.parametrize("inner", ["one-step", "refined", "centre"])
+def test_an_index_is_the_most_that_the_model_says_in_the_ellipsoid(inner):
+    """Against points of the ellipsoid drawn at random, with matrices from what an agent has observed."""
+    run = Simulation(FedGOUCB(**SMALL, inner=inner, beta=0.5), ENVIRONMENT, 60, 1)
+    run.run()
+    points = run.world.problem.get(Candidates).table()
+    second, model = run.agents.second, Sigmoid(width=4)
+    w, V = second.estimates(0), np.linalg.inv(second.models.inverse[0])
+    index = run.agents.scores(np.zeros(1, dtype=np.int64), points[None])[0]
+    if inner == "centre":
+        g = model.gradients(w, points)
+        wanted = model.values(w, points) + np.sqrt(0.5 * np.einsum("kp,pk->k", g, np.linalg.solve(V, g.T)))
+        np.testing.assert_allclose(index, wanted, atol=1e-8)
+        return
+    root, rng = np.linalg.cholesky(np.linalg.inv(V)), np.random.default_rng(0)
+    drawn = rng.standard_normal((200, len(w)))
+    drawn = w + np.sqrt(0.5) * (drawn / np.linalg.norm(drawn, axis=1, keepdims=True)) @ root.T
+    assert (index >= np.max([model.values(one, points) for one in drawn], axis=0)).all()
+
+
 def test_moving_gradients_are_those_of_the_estimate():
     run = Simulation(NGOUCB(width=3, rounds=5, explore=3, gradients="moving"), Hartmann6(clients=1, arms=9), 12, 0)
     points = run.world.problem.get(Candidates).table()
@@ -247,3 +298,22 @@ def test_an_ensemble_beats_the_printed_algorithm_and_chance():
         for algorithm in ("random", FedGOUCB(explore=45, messages="candidates"), FedGOUCBEnsemble(explore=45))
     )
     assert several < 0.5 * printed < 0.5 * chance
+
+
+def test_a_unit_follows_the_evidence_and_costs_nothing():
+    """Seed 105: no observation of phase I is near the highest peak, and agents whose unit is that of phase I settle on
+    another one.
+    """
+    environment = Hartmann6(schedule="round-robin")
+    first, evident = (
+        Simulation(FedGOUCBEnsemble(explore=45, units=units), environment, 700, 105) for units in ("first", "evidence")
+    )
+    for run in (first, evident):
+        run.run()
+    best = first.world.mean_rewards().argmax()
+    assert first.server.pool.count[0, best] == 0
+    assert evident.server.pool.count[0, best] > 100
+    assert (evident.agents.second.unit > first.agents.second.unit).all()
+    told = 5 * Sigmoid().parameters(6) + 2
+    for run in (first, evident):
+        assert run.trace().scalars[-1] == 20 * (4 * 50 * run.ledger.syncs + 2 * 50 + told)

@@ -29,6 +29,21 @@ def _told(heard: Downloads, agent: int, name: str, size: int) -> FloatArray:
     return heard[agent].arrays[name][0] if agent in heard and heard[agent].kind == "totals" else np.zeros(size)
 
 
+_TALLY = ("count", "total")
+
+
+def _unit(
+    centre: FloatArray, unit: float, kernel: FloatArray, ridge: float, count: FloatArray, total: FloatArray
+) -> float:
+    """The most likely unit of deviations, given what was told, if it is larger than that of phase I."""
+    seen = np.flatnonzero(count)
+    if len(seen) == 0:
+        return unit
+    gaps = total[seen] / count[seen] - centre[seen]
+    V = kernel[np.ix_(seen, seen)] + np.diag(ridge / count[seen])
+    return max(unit, float(np.sqrt(gaps @ np.linalg.solve(V, gaps) / len(seen))))
+
+
 def _several(agents: TwoPhaseAgents, algorithm: Any, problem: Problem, heard: Downloads) -> Indices:
     """One regression over all that was told and is the agent's own, with the kernel that its networks make."""
     points = problem.need(Candidates, by=algorithm.about).table()
@@ -45,15 +60,16 @@ def _several(agents: TwoPhaseAgents, algorithm: Any, problem: Problem, heard: Do
         kernel += (1 - algorithm.share) * np.exp(-squares / (2 * algorithm.lengthscale**2))
         count, total = (
             getattr(models.fresh, name)[i] + getattr(models.handed, name)[i] + _told(heard, i, name, len(points))
-            for name in ("count", "total")
+            for name in _TALLY
         )
         seen = np.flatnonzero(count)
         V = kernel[np.ix_(seen, seen)] + np.diag(algorithm.ridge / count[seen])
         centre = mean + deviation * np.mean(f, axis=0)
         weights = np.linalg.solve(V, kernel[seen]).T
+        unit = _unit(centre, deviation, kernel, algorithm.ridge, *(_told(heard, i, name, len(f[0])) for name in _TALLY))
         spread = np.diagonal(kernel - weights @ kernel[seen])
         known[i] = (
-            centre + weights @ (total[seen] / count[seen] - centre[seen]) + deviation * np.sqrt(algorithm.beta * spread)
+            centre + weights @ (total[seen] / count[seen] - centre[seen]) + unit * np.sqrt(algorithm.beta * spread)
         )
 
     def indices(arms: FloatArray) -> FloatArray:

@@ -82,8 +82,10 @@ class CandidateAgents(JudgingAgents):
     def learn(self, who: IntArray, arms: FloatArray, picks: IntArray, rewards: FloatArray) -> None:
         """One observation per agent in `who`."""
         check_feedback(who, arms, picks, rewards, self._n, self._places.points.shape[1])
-        chosen = arms[np.arange(len(who)), picks][:, None]
-        self.models.learn(who, self._places.of(who, chosen)[:, 0], rewards)
+        places = picks
+        if not self._places.in_order(arms):
+            places = self._places.of(who, arms[np.arange(len(who)), picks][:, None])[:, 0]
+        self.models.learn(who, places, rewards)
 
     def calling(self) -> BoolArray:
         """Whose trigger has fired."""
@@ -107,7 +109,7 @@ class CandidateAgents(JudgingAgents):
         if request.kind != language.down:
             return super().answer(request)
         alike = all(array.strides[0] == 0 for array in request.arrays.values())
-        beliefs: dict[tuple[int, int], Belief] = {}
+        beliefs: dict[tuple[int, int], tuple[Belief, float]] = {}
         told = []
         for row, agent in enumerate(who):
             prior = self.prior_of(agent)
@@ -115,7 +117,8 @@ class CandidateAgents(JudgingAgents):
             if key not in beliefs:
                 beliefs[key] = language.heard(prior, {name: array[row] for name, array in request.arrays.items()})
             told.append(beliefs[key])
-        self.models.tell(who, told)
+        self.models.tell(who, [belief for belief, _ in told])
+        self.unit[who] = [unit for _, unit in told]
         return None
 
     def restore(self, sent: Message, observed: FloatArray) -> None:

@@ -38,7 +38,10 @@ class FedGOUCBEnsemble(FedGOUCB):
         mean (1/M) sum_m f_m,    covariance `share` (1/M) sum_m k_m + (1 - `share`) exp(-||x - y||^2 / (2 l^2 d)),
 
     k_m being <grad f_m, grad f_m>, divided by its mean over the candidates, and l the `lengthscale`. On this, pooled
-    observations with a noise of variance `ridge`, they act by mean + sqrt(beta) standard deviations.
+    observations with a noise of variance `ridge`, they act by mean + sqrt(beta) standard deviations. With
+    ``units="evidence"`` what one standard deviation is in rewards is estimated again, by its likelihood, from all that
+    is pooled, and never below s: few of phase I's observations lie on a peak, and an s without them makes agents
+    content with a smaller one; ``"first"`` leaves it at s.
     n (4c S + 2c + M p + 2) scalars for c candidates and S synchronisations: M networks cost M p numbers once.
 
     Guarantee: none proved.
@@ -56,6 +59,7 @@ class FedGOUCBEnsemble(FedGOUCB):
     members: Annotated[int, Field(ge=1)] = 5
     share: Annotated[float, Field(ge=0, le=1)] = 0.5
     lengthscale: _Positive = 0.25
+    units: Literal["evidence", "first"] = "evidence"
 
     about: ClassVar[About] = About(
         name="fed-go-ucb-ensemble",
@@ -98,7 +102,8 @@ class FedGOUCBEnsemble(FedGOUCB):
             values = np.mean([model.values(w, scaled) for w in networks], axis=0)
             tangent = np.mean([_normalised(model.gradients(w, scaled)) for w in networks], axis=0)
             spread = (self.share * tangent + (1 - self.share) * residual) / self.ridge
-            return Prior(Belief(mean + deviation * values, spread), unit=float(deviation))
+            belief = Belief(mean + deviation * values, spread)
+            return Prior(belief, ridge=self.ridge, unit=float(deviation), adapts=self.units == "evidence")
 
         width = math.sqrt(self.beta * self.ridge)
         return CandidateAgents(

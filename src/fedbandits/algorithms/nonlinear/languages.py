@@ -6,6 +6,7 @@ tallies are two for each candidate whatever the model, and what the model is may
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -21,15 +22,16 @@ from fedbandits.models.sharing import FRESH, POOL
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Prior:
-    """What a model says of the candidates: a `belief` about them before anything is observed. Where it is that of a
-    linearised model, with `features` (K, p) and the `ridge` lambda of which the belief is made. `unit` is what one unit
-    of deviations is in rewards.
+    """What a model says of the candidates: a `belief` about them before anything is observed, made with the `ridge`
+    lambda; where it is that of a linearised model, with `features` (K, p). `unit` is what one unit of deviations is in
+    rewards, and at least that where it `adapts` to what is observed.
     """
 
     belief: Belief
     features: FloatArray | None = None
     ridge: float = 1.0
     unit: float = 1.0
+    adapts: bool = False
 
 
 class Language(ABC):
@@ -45,8 +47,8 @@ class Language(ABC):
         """
 
     @abstractmethod
-    def heard(self, prior: Prior, arrays: Mapping[str, Array]) -> Belief:
-        """What it believes when it is told that of everybody's."""
+    def heard(self, prior: Prior, arrays: Mapping[str, Array]) -> tuple[Belief, float]:
+        """What it believes when it is told that of everybody's, and the unit of deviations."""
 
 
 class InStatistics(Language):
@@ -62,15 +64,14 @@ class InStatistics(Language):
         rows = np.sqrt(count[seen])[:, None] * features[seen]
         return {"gram": rows.T @ rows, "moment": (total[seen] - count[seen] * offsets[seen]) @ features[seen]}
 
-    def heard(self, prior: Prior, arrays: Mapping[str, Array]) -> Belief:
+    def heard(self, prior: Prior, arrays: Mapping[str, Array]) -> tuple[Belief, float]:
         """See `Language`."""
         assert prior.features is not None
         gram, moment = arrays["gram"], arrays["moment"]
         factor = np.linalg.cholesky(gram + prior.ridge * np.eye(len(gram)))
         shown = solve_triangular(factor, prior.features.T, lower=True)
-        return Belief(
-            prior.belief.mean + shown.T @ solve_triangular(factor, moment, lower=True), np.asarray(shown.T @ shown)
-        )
+        mean = prior.belief.mean + shown.T @ solve_triangular(factor, moment, lower=True)
+        return Belief(mean, np.asarray(shown.T @ shown)), prior.unit
 
 
 class InTallies(Language):
@@ -82,6 +83,13 @@ class InTallies(Language):
         """See `Language`."""
         return {"count": count, "total": total}
 
-    def heard(self, prior: Prior, arrays: Mapping[str, Array]) -> Belief:
-        """See `Language`."""
-        return updated(prior.belief, np.array(arrays["count"]), np.array(arrays["total"]))[0]
+    def heard(self, prior: Prior, arrays: Mapping[str, Array]) -> tuple[Belief, float]:
+        """See `Language`. A unit that adapts is the most likely one, given everybody's observations, if it is larger:
+        the square root of the misfit per candidate that was observed, in terms of the ridge.
+        """
+        count = np.array(arrays["count"])
+        now = updated(prior.belief, count, np.array(arrays["total"]))
+        if not prior.adapts:
+            return now.belief, prior.unit
+        observed = max(int(np.count_nonzero(count)), 1)
+        return now.belief, max(prior.unit, math.sqrt(now.misfit / (prior.ridge * observed)))

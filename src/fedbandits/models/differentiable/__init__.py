@@ -3,12 +3,14 @@
 import dataclasses
 
 from fedbandits.contract.catalogue import Registry, build
+from fedbandits.models.differentiable.hill import Hill
 from fedbandits.models.differentiable.model import AboutModel, Model
 from fedbandits.models.differentiable.rectifier import Rectifier
 from fedbandits.models.differentiable.sigmoid import Sigmoid
+from fedbandits.models.differentiable.waves import Waves
 
 MODELS: Registry[Model] = Registry(
-    "model", "fedbandits.models", (Sigmoid, Rectifier), needs=("parameters", "values", "gradients")
+    "model", "fedbandits.models", (Sigmoid, Rectifier, Waves, Hill), needs=("parameters", "values", "gradients")
 )
 
 
@@ -23,4 +25,4 @@ def model_of(name: str, **sizes: int) -> Model:
     return build(MODELS, name, {key: size for key, size in sizes.items() if key in fields}, "model")
 
 
-__all__ = ["MODELS", "AboutModel", "Model", "Rectifier", "Sigmoid", "model_of"]
+__all__ = ["MODELS", "AboutModel", "Hill", "Model", "Rectifier", "Sigmoid", "Waves", "model_of"]
