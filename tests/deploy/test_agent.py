@@ -412,6 +412,8 @@ def test_a_federation_of_deployed_agents_is_the_simulation(opened, name):
 
 @pytest.mark.parametrize("name", [name for name in ALGORITHMS if ALGORITHMS[name].about.topology != "graph"])
 def test_every_algorithm_without_peers_can_be_deployed(opened, name):
+    if (extra := ALGORITHMS[name].about.extra) is not None:
+        pytest.importorskip(extra, reason=f"{name} needs the extra {extra}")
     known = [Range(0.0, 1.0), Norms(), Shared(2), RKHS(1.0), Episodes(1), AgentFeatures(((1.0,),))]
     known += [Candidates.of(np.eye(DIM)), Game(1)]
     agent = opened(algorithm=ALGORITHMS[name](), facts=known)

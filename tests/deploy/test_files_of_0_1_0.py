@@ -41,6 +41,8 @@ PRIVATE = [name for name in NAMES if name.startswith("dp-")]
 FEDERATIONS = ("federation", "federation-debts")
 SAME_PROCESSOR = llvmlite.binding.get_host_cpu_name() == "znver3"
 """Whether doing again gives the last bit of what was recorded."""
+ROUNDED_OTHERWISE = ("fedglb-ucb-",)
+"""Whose states have other last bits by now (see CHANGELOG): their steps have been taken by compiled functions since."""
 
 
 def test_the_files_are_there():
@@ -79,7 +81,7 @@ class Left:
         assert found.keys() == expected.keys()
         for name in expected.keys() - set(besides):
             np.testing.assert_allclose(found[name], expected[name], rtol=1e-9, atol=1e-12, err_msg=f"{stage} {name}")
-            if SAME_PROCESSOR:
+            if SAME_PROCESSOR and not self.path.name.startswith(ROUNDED_OTHERWISE):
                 assert found[name].tobytes() == expected[name].tobytes(), f"{stage} {name}"
 
     def assert_status(self, agent: Agent, stage: str) -> None:

@@ -17,6 +17,8 @@ LINEAR = fb.environments.Linear(clients=40, dim=20, arms=10)
 
 @pytest.mark.parametrize("name", ALGORITHMS)
 def test_no_run_takes_less_than_is_said(name: str) -> None:
+    if (extra := ALGORITHMS[name].about.extra) is not None:
+        pytest.importorskip(extra, reason=f"{name} needs the extra {extra}")
     algorithm = ALGORITHMS[name]()
     kind = ENVIRONMENTS[algorithm.about.environment]
     smooth = kind.about.family == "gp"  # whose functions are found in few dimensions alone

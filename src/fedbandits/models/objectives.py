@@ -39,6 +39,8 @@ CURVATURE = Utterance(
     ),
 )
 """Loss, gradient and Hessian of the agent's loss at theta."""
+QUESTIONS = frozenset({ASK_GRADIENT.kind, ASK_CURVATURE.kind})
+"""What agents are asked over all that they were collected from; answering changes nothing."""
 
 
 class Objective(Protocol):
@@ -109,18 +111,14 @@ class PooledObjective:
             raise SomebodyIsAwayError
 
 
-def evaluated(data: Observations, link: MeanFunction, request: Message) -> Message | None:
-    """The agents' side: what those who are asked for a gradient or a curvature answer, over what was `given`; None if
-    `request` asks for neither.
-    """
+def evaluated(data: Observations, link: MeanFunction, request: Message) -> Message:
+    """The agents' side: what those who are asked one of `QUESTIONS` answer, over what was `given`."""
     who = request.who
     if request.kind == ASK_GRADIENT.kind:
         found = data.gradients(link, who, request.arrays["theta"], given=True)
         return Message(GRADIENT.kind, who, {"gradient": found})
-    if request.kind == ASK_CURVATURE.kind:
-        loss, gradient, hessian = data.curvatures(link, who, request.arrays["theta"], given=True)
-        return Message(CURVATURE.kind, who, {"loss": loss, "gradient": gradient, "hessian": hessian})
-    return None
+    loss, gradient, hessian = data.curvatures(link, who, request.arrays["theta"], given=True)
+    return Message(CURVATURE.kind, who, {"loss": loss, "gradient": gradient, "hessian": hessian})
 
 
 def pursued(data: Observations, link: MeanFunction, opening: Opening) -> Closing | None:

@@ -46,7 +46,7 @@ def algorithm_of(given: AlgorithmLike, option: str = "algorithm") -> Algorithm:
     """The algorithm that `given` stands for; `option` is named in errors.
 
     >>> algorithm_of("dislinucb:threshold=2")
-    DisLinUCB(ridge=1.0, width='theory', delta=0.1, every=None, threshold=2.0)
+    DisLinUCB(ridge=1.0, width='theory', delta=0.1, memory='auto', every=None, threshold=2.0)
     """
     if isinstance(given, str):
         return _algorithm_spelled(_unlabelled(given, option))

@@ -10,6 +10,10 @@ import pytest
 import fedbandits as fb
 from fedbandits.algorithms import ALGORITHMS
 from fedbandits.contract.ledger import DIRECTIONS, UNITS
+from fedbandits.contract.messages import Message
+from fedbandits.contract.streams import Streams
+from fedbandits.models.objectives import ASK_GRADIENT
+from fedbandits.models.sharing import COLLECT
 from fedbandits.testing.recording import recorded
 
 N, D = 6, 5
@@ -148,3 +152,26 @@ def test_a_global_update_waits_for_everybody_and_loses_nothing():
             waited += 1
     assert waited > 5
     assert finished > 5
+
+
+def test_questions_are_pondered_on_what_was_given_when_they_came():
+    """Deployed agents go on deciding meanwhile, and what they then observe is no part of the answer."""
+    rng = np.random.default_rng(0)
+    problem = fb.environments.Logistic(clients=1, dim=3, arms=4).world(50, np.random.SeedSequence(0)).problem
+    agents = fb.algorithms.FedGLBUCB().agents(problem, 1, Streams(np.random.SeedSequence(0), 1))
+    alone = np.zeros(1, dtype=np.int64)
+
+    def observe() -> None:
+        agents.learn(alone, rng.standard_normal((1, 4, 3)) / 2, np.array([1]), np.array([1.0]))
+
+    for _ in range(5):
+        observe()
+    agents.answer(Message(COLLECT.kind, alone))
+    ask = Message(ASK_GRADIENT.kind, alone, {"theta": np.full((1, 3), 0.1)})
+    said = agents.answer(ask)
+    work = agents.ponder(ask)
+    observe()
+    agents.answer(Message(COLLECT.kind, alone))
+    np.testing.assert_array_equal(work().arrays["gradient"], said.arrays["gradient"])
+    assert not np.array_equal(agents.answer(ask).arrays["gradient"], said.arrays["gradient"])
+    assert agents.ponder(Message(COLLECT.kind, alone)) is None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -20,7 +21,15 @@ from fedbandits.contract.wire import Bound, Utterance, WireError, matrix, vector
 from fedbandits.linalg import kernels
 from fedbandits.linalg.jit import jit_inside
 from fedbandits.models.limits import arm_square
-from fedbandits.models.objectives import ASK_CURVATURE, ASK_GRADIENT, CURVATURE, GRADIENT, evaluated, pursued
+from fedbandits.models.objectives import (
+    ASK_CURVATURE,
+    ASK_GRADIENT,
+    CURVATURE,
+    GRADIENT,
+    QUESTIONS,
+    evaluated,
+    pursued,
+)
 from fedbandits.models.observations import Observations, RawArrays, keep_one
 from fedbandits.models.optimistic import OptimisticAgents
 from fedbandits.models.ridge import RidgeModels, solve
@@ -58,10 +67,15 @@ class GlobalUpdates(Population):
         if request.kind == MODEL.kind:
             self._take_in(who, request.arrays["gram"], request.arrays["theta"], request.arrays["count"])
             return None
-        reply = evaluated(self.data, self._s.link, request)
-        if reply is None:
+        if request.kind not in QUESTIONS:
             raise WireError(f"generalized linear agents do not understand {request.kind!r}")
-        return reply
+        return evaluated(self.data, self._s.link, request)
+
+    def ponder(self, request: Message) -> Callable[[], Message] | None:
+        """Gradients and curvatures, over what was given; see `Population`."""
+        if request.kind not in QUESTIONS or not untouched(self, GlobalUpdates, "answer"):
+            return None
+        return partial(evaluated, self.data.so_far(), self._s.link, request)
 
     def pursue(self, opening: Opening) -> Closing | None:
         """See `Population`."""
