@@ -77,17 +77,18 @@ def by_episode(frame: pd.DataFrame, column: str) -> tuple[pd.DataFrame, int]:
     finest = max(1, min(_POINTS, last, int(runs.size().max())))
     every = max(1, -(-last // finest))
     ends = np.arange(0, last + 1, every)
-    return pd.concat([_added(own, column, ends, *key) for key, own in runs], ignore_index=True), every
+    return pd.concat([_added(own, column, ends) for _, own in runs], ignore_index=True), every
 
 
-def _added(own: pd.DataFrame, column: str, ends: IntArray, algorithm: str, seed: int) -> pd.DataFrame:
-    """What was added to `column` between each two of `ends`, per episode, as far as the run has come."""
+def _added(own: pd.DataFrame, column: str, ends: IntArray) -> pd.DataFrame:
+    """What one run added to `column` between each two of `ends`, per episode, as far as it has come."""
     clients = own["clients"].to_numpy(dtype=np.float64)
     passed, first = np.unique(np.append(0.0, own["episodes"].to_numpy(dtype=np.float64) / clients), return_index=True)
     total: FloatArray = np.append(0.0, own[column].to_numpy(dtype=np.float64) / clients)[first]
     reached = ends[ends <= passed[-1] + 1e-9]
     added = np.diff(np.interp(reached, passed, total)) / np.diff(reached)
-    return pd.DataFrame({"algorithm": algorithm, "seed": seed, "episode": reached[1:], column: added})
+    whose = {"algorithm": own["algorithm"].iloc[0], "seed": own["seed"].iloc[0]}
+    return pd.DataFrame({**whose, "episode": reached[1:], column: added})
 
 
 def _sweep_points(results: Results) -> list[Mapping[str, Any]]:
