@@ -68,7 +68,7 @@ bench: $(VENV)/developing ## speed and memory, as ratios within one run
 	$(BIN)/python -m benchmarks
 
 $(VENV)/experimenting: $(VENV)/installed
-	$(PIP) install --quiet --constraint constraints.txt --editable '.[data]'
+	$(PIP) install --quiet --constraint constraints.txt --editable '.[data,torch]'
 	@touch $@
 
 docs: $(VENV)/documenting ## the documentation, in site/

@@ -51,6 +51,8 @@ class World(Stateful):
     """
 
     problem: Problem
+    value_regret: bool = False
+    """Whether regrets are V* - Q*: over an episode they add up to what was lost in value, in expectation V* - V^pi."""
 
     @abstractmethod
     def turn(self, step: int) -> Turn:

@@ -13,6 +13,7 @@ __all__ = ["DIVISORS", "METRICS", "known_metric", "measure", "metric_of", "parts
 DIVISORS = {
     "_per_client": "clients",
     "_per_decision": "decisions",
+    "_per_episode": "episodes",
     "_per_upper_bound": "upper_bound",
     "_per_lower_bound": "lower_bound",
 }

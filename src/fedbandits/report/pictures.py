@@ -1,4 +1,6 @@
-"""Which pictures a report has: curves and trade-off, or, for a sweep, the ends against what was swept over."""
+"""Which pictures a report has: curves and trade-off, or, for a sweep, the ends against what was swept over; and what
+episodes brought, where there are any.
+"""
 
 from __future__ import annotations
 
@@ -14,6 +16,7 @@ from fedbandits.environments import ENVIRONMENTS
 from fedbandits.findings.metrics import metric_of
 from fedbandits.report import plots
 from fedbandits.report.labels import shortened
+from fedbandits.report.learning import learning_curves
 from fedbandits.report.plots import Picture, Series
 from fedbandits.report.remarks import remarks
 from fedbandits.report.section import Section, render
@@ -32,9 +35,10 @@ _CROWD = 12
 
 
 def pictures(results: Results) -> Section:
-    """Curves and trade-off, or, for a sweep, the ends against the sweep column."""
+    """Curves and trade-off, or, for a sweep, the ends against the sweep column; then learning curves."""
     series = Series(results.algorithms)
     drawn = list(_sweep_pictures(results, series) if results.sweep else _run_pictures(results, series))
+    drawn += learning_curves(results, series, _band(results))
     hover = {picture.key: picture.hover for picture in drawn if picture.hover}
     data = Markup(json.dumps(hover, separators=(",", ":")).replace("<", "\\u003c"))
     return Section(

@@ -14,7 +14,6 @@ import numpy as np
 
 from fedbandits.contract.arrays import BoolArray, FloatArray
 from fedbandits.contract.errors import ConfigError
-from fedbandits.contract.facts import Episodes, Game
 from fedbandits.contract.ledger import UNITS
 from fedbandits.contract.population import Ellipsoids
 from fedbandits.contract.state import Stateful
@@ -26,8 +25,6 @@ if TYPE_CHECKING:
 
 _CHECKS = 100
 """How often in a run confidence ellipsoids are compared with the truth."""
-_RECENT = 50
-"""Episodes that returns are a mean over."""
 
 
 class Gauge(Stateful):
@@ -189,31 +186,66 @@ class BayesRegret(Gauge):
         return np.nan if found is None else found
 
 
-class RecentReturn(Gauge):
-    """What a client earned in an episode, in the mean over the last 50 of them, or over those there were."""
-
-    name: ClassVar[str] = "recent_return"
-
-    def __init__(self, run: Simulation) -> None:
-        super().__init__(run)
-        known = run.world.problem.get(Episodes)
-        assert known is not None
-        self._length = known.length
+class _OfEpisodes(Gauge):
+    """Reads what the run has noted of finished episodes; see `episodes`."""
 
     @classmethod
     def on(cls, run: Simulation) -> Self | None:
-        """See `Gauge`: agents have to be in one game, and hence in step."""
-        problem = run.world.problem
-        return None if problem.get(Game) is None or problem.get(Episodes) is None else cls(run)
+        """See `Gauge`: decisions have to come in episodes."""
+        return None if run.episodes is None else cls(run)
+
+    def __init__(self, run: Simulation) -> None:
+        super().__init__(run)
+        assert run.episodes is not None
+        self._book = run.episodes
+
+
+class FinishedEpisodes(_OfEpisodes):
+    """How many episodes agents have finished, all together."""
+
+    name: ClassVar[str] = "episodes"
+
+    def read(self, step: int) -> float:
+        """See `Gauge`."""
+        return float(self._book.totals[0])
+
+
+class FinishedReward(_OfEpisodes):
+    """The observed reward of finished episodes."""
+
+    name: ClassVar[str] = "finished_reward"
+
+    def read(self, step: int) -> float:
+        """See `Gauge`."""
+        return float(self._book.totals[1])
+
+
+class FinishedRegret(_OfEpisodes):
+    """The pseudo-regret of finished episodes, where it is one of values."""
+
+    name: ClassVar[str] = "finished_regret"
+
+    @classmethod
+    def on(cls, run: Simulation) -> Self | None:
+        """See `Gauge`: the world has to know the best values."""
+        return super().on(run) if run.world.value_regret else None
+
+    def read(self, step: int) -> float:
+        """See `Gauge`."""
+        return float(self._book.totals[2])
+
+
+class RecentReturn(_OfEpisodes):
+    """What an agent earned in an episode, in the mean over the last 50 of each, or over those there were."""
+
+    name: ClassVar[str] = "recent_return"
+    _episodes: float = np.nan
+    """How many were finished when it was last computed."""
 
     def read(self, step: int) -> float:
         """See `Gauge`: changes at the end of an episode."""
-        over = (step + 1) // self._length
-        if (step + 1) % self._length:
-            return float(self.values[step - 1]) if step else np.nan
-        episodes = min(over, _RECENT)
-        earned = self._run.reward[step + 1 - episodes * self._length : step + 1].sum()
-        return float(earned / (episodes * self._run.world.problem.agents))
+        before, self._episodes = self._episodes, float(self._book.totals[0])
+        return float(self.values[step - 1]) if before == self._episodes else self._book.recent()
 
 
 def check_gauges(gauges: Sequence[type[Gauge]]) -> None:
@@ -233,6 +265,9 @@ STANDARD: tuple[type[Gauge], ...] = (
     FirstScalars,
     FirstMessages,
     BayesRegret,
+    FinishedEpisodes,
+    FinishedReward,
+    FinishedRegret,
     RecentReturn,
 )
 """Those that every run has in which there is something for them to measure."""

@@ -32,6 +32,7 @@ from fedbandits.simulation.arguments import (
     environment_of,
     network_of,
 )
+from fedbandits.simulation.episodes import EpisodeBook
 from fedbandits.simulation.gauges import STANDARD, Coverage, Gauge
 from fedbandits.simulation.memory import check_memory
 from fedbandits.simulation.options import Options, RunOptions
@@ -145,6 +146,7 @@ class Simulation(Stateful):
         self.syncs = np.zeros(horizon, dtype=np.int64)
         self.counts = np.zeros((horizon, len(DIRECTIONS), len(UNITS)), dtype=np.int64)
         self.by_agent = np.zeros(n)
+        self.episodes = EpisodeBook.of(self.world.problem)
         self._algorithm = algorithm
         self._problem = problem
         self._theory = chosen.theory
@@ -242,6 +244,7 @@ class Simulation(Stateful):
             "server": self.server,
             "relay": self._relay,
             "world": self.world,
+            "episodes": self.episodes,
             **{f"gauge-{name}": gauge for name, gauge in self._gauges.items()},
         }
         return {name: part for name, part in parts.items() if part is not None}
@@ -309,6 +312,8 @@ class Simulation(Stateful):
         self.syncs[step] = self.ledger.syncs
         self.counts[step] = self.ledger.counts
         self.by_agent[turn.who] += outcome.regrets
+        if self.episodes is not None:
+            self.episodes.note(turn, outcome)
         for gauge in self._gauges.values():
             gauge.take(step)
         self.at[...] = step + 1

@@ -116,8 +116,25 @@ class Trace:
 
     @property
     def recent_return(self) -> FloatArray:
-        """(T,) what an agent earned in an episode, in the mean over the last 50; NaN outside games."""
+        """(T,) what an agent earned in an episode, in the mean over the last 50 of each agent; NaN where there are no
+        episodes, and before one was finished.
+        """
         return self._gauge("recent_return")
+
+    @property
+    def episodes(self) -> FloatArray:
+        """(T,) episodes that agents have finished; NaN where decisions do not come in episodes."""
+        return self._gauge("episodes")
+
+    @property
+    def finished_reward(self) -> FloatArray:
+        """(T,) observed reward of finished episodes; NaN where there are none."""
+        return self._gauge("finished_reward")
+
+    @property
+    def finished_regret(self) -> FloatArray:
+        """(T,) pseudo-regret of finished episodes; NaN where the best values are not known."""
+        return self._gauge("finished_regret")
 
     @property
     def uplink(self) -> Flow:

@@ -45,6 +45,7 @@ class _AttendedWorld(World):
     def __init__(self, world: World, attendance: Attendance) -> None:
         self.world = world
         self.problem = world.problem
+        self.value_regret = world.value_regret
         self._attendance = attendance
         self._drawn: dict[int, BoolArray] = {}
 

@@ -42,6 +42,7 @@ class GymnasiumWorld(World):
         self._everybody = np.arange(n)
         self._length = length
         self._table = _table(environments[0], length)
+        self.value_regret = self._table is not None
         self.episode = np.zeros(n, dtype=np.int64)
         self.stage = np.zeros(n, dtype=np.int64)
         self.actions = np.zeros((n, length), dtype=np.int64)

@@ -67,6 +67,7 @@ class MDPWorld(World):
     """
 
     keeps: ClassVar[tuple[str, ...]] = ("place", "stage")
+    value_regret = True
 
     def __init__(
         self,

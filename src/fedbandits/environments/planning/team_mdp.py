@@ -76,6 +76,7 @@ class TeamWorld(World):
     """
 
     keeps: ClassVar[tuple[str, ...]] = ("place", "stage", "earned", "found", "returns", "episode")
+    value_regret = True
 
     def __init__(self, problem: Problem, joint: IntArray, leads: IntArray, pays: FloatArray, length: int) -> None:
         self.problem = problem

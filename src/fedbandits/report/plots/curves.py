@@ -1,4 +1,4 @@
-"""A metric over the steps of the runs."""
+"""A metric over the steps of the runs, or over their episodes."""
 
 from __future__ import annotations
 
@@ -15,13 +15,23 @@ from fedbandits.report.plots.series import Series
 from fedbandits.simulation.metrics import Metric
 
 
-def curves(frame: pd.DataFrame, metric: Metric, series: Series, *, caption: str) -> Picture:
-    """`metric` over steps for every algorithm, with error bands, each named at its right end.
+def curves(
+    frame: pd.DataFrame,
+    metric: Metric,
+    series: Series,
+    *,
+    caption: str,
+    over: str = "step",
+    key: str = "",
+    title: str = "",
+) -> Picture:
+    """`metric` over the column `over` for every algorithm, with error bands, each named at its right end.
 
-    Logarithmic where the ends lie far apart, which the caption then says.
+    Logarithmic where the ends lie far apart, which the caption then says. `key` and `title` are those of the
+    picture, where a page has several of one metric.
     """
-    figure, axes = frames.picture_axes("Step", right=LABEL_ROOM)
-    grouped = frame.groupby(["step", "algorithm"], sort=True)[metric.name]
+    figure, axes = frames.picture_axes(over.capitalize(), right=LABEL_ROOM)
+    grouped = frame.groupby([over, "algorithm"], sort=True)[metric.name]
     means, errors = grouped.mean().unstack(), grouped.sem().unstack()
     shown = [name for name in series.names if name in means]
     frames.number_axis(axes.xaxis)
@@ -38,12 +48,13 @@ def curves(frame: pd.DataFrame, metric: Metric, series: Series, *, caption: str)
     axes.set_ylim(bottom=0.0 if (values >= 0).all() and axes.get_yscale() != "log" else None)
     ends = [NamedEnd(name, name, series.style(name), float(means[name].dropna().iloc[-1])) for name in shown]
     written = name_ends(axes, ends, series)
-    key = f"{metric.name}-curves"
+    key = key or f"{metric.name}-curves"
     hover = {
         "box": _box_of(axes),
         "unit": metric.unit,
         "end": float(axes.get_xlim()[1]),
         "start": float(axes.get_xlim()[0]),
+        "over": over,
         "steps": [int(step) for step in steps],
         "series": [
             {
@@ -57,7 +68,7 @@ def curves(frame: pd.DataFrame, metric: Metric, series: Series, *, caption: str)
     }
     caption += " Logarithmic scale." if logarithmic else ""
     svg = plot_svg(figure, key, metric.title, written)
-    return Picture(key, f"{metric.title} over steps", caption, svg, hover=hover)
+    return Picture(key, title or f"{metric.title} over {over}s", caption, svg, hover=hover)
 
 
 def _draw(axes: Axes, mean: pd.Series[Any], error: pd.Series[Any], name: str, series: Series) -> None:

@@ -39,7 +39,7 @@
       const above = box.top - figure.getBoundingClientRect().top;
       const place = offset + box.width * (left + ((chart.steps[at] - chart.start) / (chart.end - chart.start)) * (right - left));
       Object.assign(cross.style, { left: `${place}px`, top: `${above + top * box.height}px`, height: `${(bottom - top) * box.height}px` });
-      tip.replaceChildren(Object.assign(document.createElement("b"), { textContent: `step ${chart.steps[at].toLocaleString("en-GB")}` }));
+      tip.replaceChildren(Object.assign(document.createElement("b"), { textContent: `${chart.over} ${chart.steps[at].toLocaleString("en-GB")}` }));
       const shown = chart.series.filter((series) => !hidden.has(String(series.index)));
       for (const series of shown.sort((one, other) => other.mean[at] - one.mean[at])) {
         const line = document.createElement("div");

@@ -1,0 +1,84 @@
+"""Whose episode is how far in a run, and what the finished ones brought."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import numpy as np
+
+from fedbandits.contract.arrays import BoolArray, FloatArray, IntArray
+from fedbandits.contract.facts import Episodes
+from fedbandits.contract.problem import Problem
+from fedbandits.contract.state import Stateful
+from fedbandits.contract.world import Outcome, Turn
+from fedbandits.linalg.jit import jit_exactly
+
+_RECENT = 50
+"""Episodes of an agent that returns are a mean over."""
+
+
+class EpisodeBook(Stateful):
+    """Counts episodes by the rule of the fact `Episodes`: by each agent's own turns, a turn of zero arms being the end.
+
+    `stage` (n,) is how many turns of its running episode an agent has had, and `running` (n, 2) the reward and the
+    regret in it. Of finished episodes, `totals` (3,) are their number, their reward and their regret, all agents
+    together; `count` (n,) is the number of each agent's, and `returns` (n, 50) the rewards of its last ones, zero where
+    there are not as many.
+    """
+
+    keeps: ClassVar[tuple[str, ...]] = ("stage", "running", "totals", "count", "returns")
+
+    def __init__(self, agents: int, length: int) -> None:
+        self.length = length
+        self.stage = np.zeros(agents, dtype=np.int64)
+        self.running = np.zeros((agents, 2))
+        self.totals = np.zeros(3)
+        self.count = np.zeros(agents, dtype=np.int64)
+        self.returns = np.zeros((agents, _RECENT))
+
+    @classmethod
+    def of(cls, problem: Problem) -> EpisodeBook | None:
+        """That of a run in `problem`; None where there are no episodes."""
+        known = problem.get(Episodes)
+        return None if known is None else cls(problem.agents, known.length)
+
+    def note(self, turn: Turn, outcome: Outcome) -> None:
+        """Everybody in `turn` has had it."""
+        over = np.logical_not(turn.arms.any(axis=(1, 2)))
+        held = self.stage, self.running, self.totals, self.count, self.returns
+        _note(*held, self.length, turn.who, over, outcome.rewards, outcome.regrets)
+
+    def recent(self) -> float:
+        """The mean return of the last 50 episodes of each agent, or of those there were; NaN before there was one."""
+        kept = int(np.minimum(self.count, _RECENT).sum())
+        return float(self.returns.sum() / kept) if kept else np.nan
+
+
+@jit_exactly
+def _note(
+    stage: IntArray,
+    running: FloatArray,
+    totals: FloatArray,
+    count: IntArray,
+    returns: FloatArray,
+    length: int,
+    who: IntArray,
+    over: BoolArray,
+    rewards: FloatArray,
+    regrets: FloatArray,
+) -> None:
+    """Note one turn of each of `who`, (w,) `over` saying whose arms were all zero."""
+    for i in range(len(who)):
+        a = who[i]
+        if not over[i]:
+            running[a, 0] += rewards[i]
+            running[a, 1] += regrets[i]
+            stage[a] += 1
+        if stage[a] == length or (over[i] and stage[a] > 0):
+            totals[0] += 1.0
+            totals[1] += running[a, 0]
+            totals[2] += running[a, 1]
+            returns[a, count[a] % returns.shape[1]] = running[a, 0]
+            count[a] += 1
+            running[a] = 0.0
+            stage[a] = 0
