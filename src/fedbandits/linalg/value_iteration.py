@@ -46,7 +46,9 @@ def _norm(inverse: Floats, x: Floats, places: Ints) -> float:
 
 
 @jit
-def _value(weights: Floats, inverse: Floats, beta: float, limits: Any, arms: Floats, places: Ints) -> float:
+def _value(
+    weights: Floats, inverse: Floats, beta: float, limits: tuple[float, float], arms: Floats, places: Ints
+) -> float:
     """max over `arms` (K, d) of the optimistic value, cut off at `limits` (b, c)."""
     best = -np.inf
     for k in range(len(arms)):
