@@ -187,11 +187,6 @@ def test_everybody_is_asked_about_one_point_without_a_copy():
     np.testing.assert_array_equal(request.arrays["theta"][2], np.arange(4.0))
 
 
-def test_what_asks_for_neither_is_for_others_to_answer():
-    federation = Federation("logistic")
-    assert evaluated(federation.data, federation.link, Message("collect", np.arange(N))) is None
-
-
 def test_an_agent_alone_answers_the_same_to_the_last_bit():
     federation = Federation("probit")
     request = next(federation.objective.curvature(np.full(D, 0.2)))

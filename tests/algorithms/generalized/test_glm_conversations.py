@@ -12,6 +12,7 @@ from fedbandits.algorithms import ALGORITHMS
 from fedbandits.contract.ledger import DIRECTIONS, UNITS
 from fedbandits.contract.messages import Message
 from fedbandits.contract.streams import Streams
+from fedbandits.contract.wire import WireError
 from fedbandits.models.objectives import ASK_GRADIENT
 from fedbandits.models.sharing import COLLECT
 from fedbandits.testing.recording import recorded
@@ -175,3 +176,6 @@ def test_questions_are_pondered_on_what_was_given_when_they_came():
     np.testing.assert_array_equal(work().arrays["gradient"], said.arrays["gradient"])
     assert not np.array_equal(agents.answer(ask).arrays["gradient"], said.arrays["gradient"])
     assert agents.ponder(Message(COLLECT.kind, alone)) is None
+    assert agents.ponder(Message("gossip", alone)) is None
+    with pytest.raises(WireError, match="do not understand 'gossip'"):
+        agents.answer(Message("gossip", alone))
