@@ -3,8 +3,9 @@
 A simulation goes from step to step in Python unless both sides can do without: a world that has drawn several turns
 beforehand hands them over as a `Block` (`World.block`), and a population hands over the arrays it is made up of
 (`Population.compiled`) as a named tuple of a type of its own, for which it has said by `stands_for` how one agent of it
-chooses, learns, and knows that it is time to talk. `simulation.rounds` then plays turn after turn until somebody has to
-be heard.
+chooses, learns, and knows that it is time to talk. A world that moves has drawn what decides where choices lead, and
+says in the same way what an agent sees (`show`) and what its choice brings (`pay`). `simulation.rounds` then plays turn
+after turn until somebody has to be heard.
 
 Nothing may come out differently, to the last bit: compiled functions are used by the population's own methods as well,
 or follow the same operations. `Population.choose`, `learn` and `calling` remain what an agent does; a subclass that
@@ -21,6 +22,7 @@ from numba.core import types
 from numba.extending import overload
 
 from fedbandits.contract.arrays import FloatArray, IntArray
+from fedbandits.linalg.jit import jit_inside
 
 ADDED, BELOW = 0, 1
 """How a mean reward and a shock become a reward: mean + shock, or 1 where the shock lies below the mean, else 0."""
@@ -52,14 +54,21 @@ class Block(NamedTuple):
     law: int
     """`ADDED` or `BELOW`."""
     source: State = None
-    """Where arms come from that are found right before a decision (`show`), in a named tuple of a type that
-    `stands_for` knows: `arms` and `means` then have one row, and they, `best` and `chance` are room to write into. None
-    where all of them are drawn."""
+    """Where arms come from that are found right before a decision (`show`), and perhaps what choices bring (`pay`), in
+    a named tuple of a type that `stands_for` knows: `arms` and `means` then have as many rows as that needs, and they,
+    `best` and `chance` are room to write into. None where all of them are drawn."""
 
 
-def show(source: State, block: Block, s: int, a: int, i: int) -> None:
-    """Write what agent i sees in row s of `block`, where it is in place a: `block.arms[0]`, `block.means[0]` and the
-    numbers (s, a) of `block.best` and `block.chance`. Nothing where `source` is None.
+def show(source: State, block: Block, s: int, a: int, i: int) -> int:
+    """The row of `block.arms` that agent i sees in row s of `block`, where it is in place a. Whoever finds arms right
+    before a decision writes them, their means, and the numbers (s, a) of `block.best` and `block.chance`.
+    """
+    raise NotImplementedError
+
+
+def pay(source: State, block: Block, s: int, a: int, i: int, pick: int) -> tuple[float, float]:
+    """The reward and the regret of agent i for `pick`, in row s of `block`, where it is in place a. A world that moves
+    has moved then, and has written the number (s, a) of `block.chance`; for all others means and shocks say it.
     """
     raise NotImplementedError
 
@@ -86,7 +95,7 @@ _MEANINGS: dict[tuple[type, Callable[..., Any]], Callable[..., Any]] = {}
 
 
 def stands_for(what: Callable[..., Any], kind: type) -> Callable[[F], F]:
-    """The decorated function, of `linalg.jit.jit_inside`, is what `show`, `choose`, `learn` or `calls` does for
+    """The decorated function, of `linalg.jit.jit_inside`, is what `show`, `pay`, `choose`, `learn` or `calls` does for
     states of type `kind`.
     """
 
@@ -108,17 +117,38 @@ def _inherited(kind: type, base: type, methods: tuple[str, ...]) -> bool:
     return all(getattr(kind, name) is getattr(base, name) for name in methods)
 
 
+@jit_inside
+def _drawn_row(source: State, block: Block, s: int, a: int, i: int) -> int:
+    """`show` of arms that are drawn."""
+    return s * block.who.shape[1] + a if block.arms.shape[0] > 1 else 0
+
+
+@jit_inside
+def _drawn_pay(source: State, block: Block, s: int, a: int, i: int, pick: int) -> tuple[float, float]:
+    """`pay` by means and shocks."""
+    row = s * block.who.shape[1] + a if block.means.shape[0] > 1 else 0
+    mean, shock = block.means[row, pick], block.shocks[s, a]
+    reward = (1.0 if shock < mean else 0.0) if block.law == BELOW else mean + shock
+    return reward, block.best[s, a] - mean
+
+
+def _meaning(what: Callable[..., Any], kind: Any) -> Callable[..., Any] | None:
+    """What stands for `what`, states being of the compiler's type `kind`."""
+    said = _MEANINGS.get((kind.instance_class, what)) if isinstance(kind, types.NamedTuple) else None
+    if said is None and what is show and isinstance(kind, types.NoneType):
+        return _drawn_row
+    return _drawn_pay if said is None and what is pay else said
+
+
 def _meant(what: Callable[..., Any]) -> None:
     """Whoever compiles a call of `what` compiles a call of what stands for it."""
 
     def choice(agents: Any, *rest: Any) -> Any:
-        if what is show and isinstance(agents, types.NoneType):
-            return lambda agents, *rest: None
-        function = _MEANINGS.get((agents.instance_class, what)) if isinstance(agents, types.NamedTuple) else None
+        function = _meaning(what, agents)
         return None if function is None else lambda agents, *rest: function(agents, *rest)
 
     overload(what, strict=False, jit_options={"forceinline": True})(choice)
 
 
-for _function in (show, choose, learn, calls):
+for _function in (show, pay, choose, learn, calls):
     _meant(_function)

@@ -32,6 +32,9 @@ class Gauge(Stateful):
 
     keeps: ClassVar[tuple[str, ...]] = ("values",)
     name: ClassVar[str]
+    of_episodes: ClassVar[bool] = False
+    """Whether it reads what the run has noted of finished episodes, and nothing else: it then shows the same until the
+    next one is over, and need not be read after every step."""
 
     def __init__(self, run: Simulation) -> None:
         self._run = run
@@ -188,6 +191,8 @@ class BayesRegret(Gauge):
 
 class _OfEpisodes(Gauge):
     """Reads what the run has noted of finished episodes; see `episodes`."""
+
+    of_episodes: ClassVar[bool] = True
 
     @classmethod
     def on(cls, run: Simulation) -> Self | None:

@@ -11,7 +11,7 @@ import numpy as np
 from threadpoolctl import ThreadpoolController
 
 from fedbandits.contract.algorithm import Algorithm, bounds_of, wire_of
-from fedbandits.contract.arrays import Array, FloatArray, State
+from fedbandits.contract.arrays import Array, BoolArray, FloatArray, IntArray, State
 from fedbandits.contract.budget import portrayed
 from fedbandits.contract.catalogue import ConfigError
 from fedbandits.contract.facts import Contamination, Place
@@ -254,7 +254,7 @@ class Simulation(Stateful):
         this step cannot be played so.
         """
         step = int(self.at)
-        if not self.compiled or self._relay is not None or self._gauges:
+        if not self.compiled or self._relay is not None or not all(one.of_episodes for one in self._gauges.values()):
             return False
         agents = self.agents.compiled()
         block = None if agents is None else self.world.block(step)
@@ -267,7 +267,8 @@ class Simulation(Stateful):
             patience = 0 if self.agents.calling().any() else patience_of(self.server)
             rows = min(rows, start + 1 + patience)
         rewards, regrets = self._earned.empty(block.who.shape), self._missed.empty(block.who.shape)
-        done, failed = play(agents, block, start, rows, rewards, regrets, self.by_agent)
+        over = np.empty((0, 0) if self.episodes is None else block.who.shape, dtype=np.bool_)
+        done, failed = play(agents, block, start, rows, rewards, regrets, over, self.by_agent)
         if failed >= 0:
             raise ValueError(
                 f"step {block.first + done}: what agent {failed} sees, or what it earns, is not finite; it has no score"
@@ -289,8 +290,24 @@ class Simulation(Stateful):
             self._carrier.pursues = False
             self.syncs[after.stop - 1] = self.ledger.syncs
             self.counts[after.stop - 1] = self.ledger.counts
+        if self.episodes is not None:
+            self._follow(self.episodes, step, block.who[played], over[played], rewards[played], regrets[played])
         self.at[...] = after.stop
         return True
+
+    def _follow(
+        self, book: EpisodeBook, step: int, who: IntArray, over: BoolArray, rewards: FloatArray, regrets: FloatArray
+    ) -> None:
+        """Note what was played from `step` on, rows of (B, w), in the book and on the gauges that read it."""
+        gauges = list(self._gauges.values())
+        at = 0
+        while at < len(who):
+            shown = [gauge.read(step + at) for gauge in gauges]
+            noted = book.follow(who, over, rewards, regrets, at)
+            for gauge, value in zip(gauges, shown, strict=True):
+                gauge.values[step + at : step + noted - 1] = value
+                gauge.take(step + noted - 1)
+            at = noted
 
     def _step(self, step: int) -> None:
         turn = self.world.turn(step)
