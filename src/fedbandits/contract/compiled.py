@@ -6,6 +6,11 @@ beforehand hands them over as a `Block` (`World.block`), and a population hands 
 chooses, learns, and knows that it is time to talk. `simulation.rounds` then plays turn after turn until somebody has to
 be heard.
 
+Even that needs no interpreter where a server knows agents that answer as these do: it hands over the arrays of both
+(`Server.compiled`) and says by `stands_for` how they talk (`hear`), counting everything that crosses (`Books`). Agents
+may then make something of what they were told as late as they next decide (`attend`): whoever looks at them after the
+compiled loop finds nothing that is not up to date.
+
 Nothing may come out differently, to the last bit: compiled functions are used by the population's own methods as well,
 or follow the same operations. `Population.choose`, `learn` and `calling` remain what an agent does; a subclass that
 changes one of them is not spoken for by its base class (`untouched`).
@@ -21,6 +26,7 @@ from numba.core import types
 from numba.extending import overload
 
 from fedbandits.contract.arrays import FloatArray, IntArray
+from fedbandits.contract.booking import Books
 
 ADDED, BELOW = 0, 1
 """How a mean reward and a shock become a reward: mean + shock, or 1 where the shock lies below the mean, else 0."""
@@ -82,12 +88,29 @@ def calls(agents: State, i: int) -> bool:
     raise NotImplementedError
 
 
+HEARD, PENDING, FAILED = 0, 1, 2
+"""How a step ends: the server has had the floor; it has to be given the floor by somebody else; agents were told what
+nothing can be computed from."""
+
+
+def hear(server: State, agents: State, due: bool, books: Books) -> int:
+    """Give the server the floor after a step, in which somebody may have begun to call if `due`: `HEARD`, `FAILED`, or
+    `PENDING` where it cannot have it here, and nothing has changed.
+    """
+    raise NotImplementedError
+
+
+def attend(server: State, i: int) -> bool:
+    """Agent i is about to decide: let it know what it was told. Whether that could be done."""
+    raise NotImplementedError
+
+
 _MEANINGS: dict[tuple[type, Callable[..., Any]], Callable[..., Any]] = {}
 
 
 def stands_for(what: Callable[..., Any], kind: type) -> Callable[[F], F]:
-    """The decorated function, of `linalg.jit.jit_inside`, is what `show`, `choose`, `learn` or `calls` does for
-    states of type `kind`.
+    """The decorated function, of `linalg.jit.jit_inside`, is what `show`, `choose`, `learn`, `calls`, `hear` or
+    `attend` does for states of type `kind`.
     """
 
     def remember(function: F) -> F:
@@ -108,17 +131,25 @@ def _inherited(kind: type, base: type, methods: tuple[str, ...]) -> bool:
     return all(getattr(kind, name) is getattr(base, name) for name in methods)
 
 
+_FOR_NONE: dict[Callable[..., Any], Callable[..., Any]] = {
+    show: lambda agents, *rest: None,
+    hear: lambda agents, *rest: PENDING,
+    attend: lambda agents, *rest: True,
+}
+"""Where there is no source of arms, or no server that is spoken for."""
+
+
 def _meant(what: Callable[..., Any]) -> None:
     """Whoever compiles a call of `what` compiles a call of what stands for it."""
 
     def choice(agents: Any, *rest: Any) -> Any:
-        if what is show and isinstance(agents, types.NoneType):
-            return lambda agents, *rest: None
+        if isinstance(agents, types.NoneType):
+            return _FOR_NONE.get(what)
         function = _MEANINGS.get((agents.instance_class, what)) if isinstance(agents, types.NamedTuple) else None
         return None if function is None else lambda agents, *rest: function(agents, *rest)
 
     overload(what, strict=False, jit_options={"forceinline": True})(choice)
 
 
-for _function in (show, choose, learn, calls):
+for _function in (show, choose, learn, calls, hear, attend):
     _meant(_function)

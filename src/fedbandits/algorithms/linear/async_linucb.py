@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Annotated, ClassVar
+from typing import Annotated, Any, ClassVar, NamedTuple
 
 import numpy as np
 from pydantic import Field
 
 from fedbandits.algorithms.linear.parameters import LinearParameters
-from fedbandits.contract.arrays import IntArray
+from fedbandits.contract.arrays import FloatArray, IntArray
+from fedbandits.contract.booking import Books, Speech, call, record, synchronised
 from fedbandits.contract.catalogue import About
+from fedbandits.contract.compiled import FAILED, HEARD, PENDING, attend, hear, stands_for, untouched
 from fedbandits.contract.depending import depending
 from fedbandits.contract.messages import Conversation, Message
 from fedbandits.contract.parameters import parameters
@@ -17,11 +19,25 @@ from fedbandits.contract.problem import Problem
 from fedbandits.contract.server import Server
 from fedbandits.contract.streams import Streams
 from fedbandits.linalg import kernels
-from fedbandits.models.optimistic import OptimisticAgents
+from fedbandits.linalg.borrowing import borrowed
+from fedbandits.linalg.jit import jit_in_order, jit_inside
+from fedbandits.models.late import (
+    Late,
+    add_up,
+    catch_up,
+    find_callers,
+    late,
+    let_know,
+    logdet_of,
+    look_again,
+    merge_total,
+)
+from fedbandits.models.optimistic import OptimisticAgents, Optimists
 from fedbandits.models.paced import Paced, by_schedule
+from fedbandits.models.ridge import RidgeSums, Sharers
 from fedbandits.models.sharing import COLLECT, FRESH, NEWS, told
 from fedbandits.models.statistics import Statistics
-from fedbandits.models.triggers import Trigger, grown
+from fedbandits.models.triggers import Trigger, Watch, grown
 
 
 @parameters
@@ -100,6 +116,7 @@ class AsyncServer(Server):
         self.known = Statistics(n, dim)
         self.known_logdet = np.full(n, dim * np.log(parameters.ridge))
         self.unseen = np.zeros(n, dtype=np.int64)
+        self._total: RidgeSums | None = None
 
     def converse(self, callers: IntArray) -> Conversation:
         """Collect from the callers, then tell those who lack enough."""
@@ -127,3 +144,120 @@ class AsyncServer(Server):
         self.known.copy_from(reached.who, self.pool, the_pool[: len(reached.who)])
         self.known_logdet[reached.who] = pooled
         self.unseen[reached.who] = 0
+
+    speech: ClassVar[Speech] = ((COLLECT.kind, "down"), (FRESH.kind, "up"), (NEWS.kind, "down"))
+
+    def compiled(self, answering: Any) -> Any:
+        """See `Server`: with agents that share sums."""
+        if not isinstance(answering, Sharers) or not untouched(self, AsyncServer, "converse"):
+            return None
+        if self._total is None:
+            self._total = RidgeSums(*Statistics(1, self.pool.moment.shape[1]))
+        sums = (RidgeSums(*self.pool), self._total, RidgeSums(*self.known))
+        return AsyncTalk(late(answering), *sums, self.known_logdet, self.unseen, float(self._threshold))
+
+
+class AsyncTalk(NamedTuple):
+    """An `AsyncServer` and its agents, for compiled conversations."""
+
+    late: Late
+    pool: RidgeSums
+    total: RidgeSums
+    """(1, ...) room for the sum of what is handed over."""
+    known: RidgeSums
+    known_logdet: FloatArray
+    unseen: IntArray
+    threshold: float
+
+
+_COLLECT, _FRESH, _NEWS = range(3)
+
+
+@stands_for(attend, AsyncTalk)
+@jit_inside
+def _attend(server: AsyncTalk, i: int) -> bool:
+    return catch_up(server.late, i)
+
+
+@stands_for(hear, AsyncTalk)
+@jit_inside
+def _hear(server: AsyncTalk, agents: Optimists, due: bool, books: Books) -> int:
+    late = server.late
+    callers = find_callers(late, agents, due)
+    if callers == 0:
+        return HEARD
+    if _takes_out(late.agents.fresh.gram, late.callers, callers):
+        return PENDING
+    told = _exchange(server, agents.watch, callers)
+    if told < 0:
+        return FAILED
+    call(books, callers)
+    synchronised(books)
+    record(books, _COLLECT, callers)
+    record(books, _FRESH, callers)
+    if told:
+        record(books, _NEWS, told)
+    look_again(late, agents)
+    return HEARD
+
+
+@jit_in_order
+def _takes_out(gram: FloatArray, who: IntArray, callers: int) -> bool:
+    """Whether any of the first `callers` of `who` hands over less than nothing, its gram having a negative trace."""
+    gram, who = borrowed(gram), borrowed(who)
+    for a in range(callers):
+        trace = 0.0
+        for j in range(gram.shape[1]):
+            trace += gram[who[a], j, j]
+        if trace < 0.0:
+            return True
+    return False
+
+
+@jit_in_order
+def _exchange(server: AsyncTalk, watch: Watch, callers: int) -> int:
+    """What `AsyncServer.converse` does with that many callers; how many were told something, or -1 where nothing
+    follows from it.
+    """
+    server = borrowed(server)
+    late, agents, pool, known = server.late, server.late.agents, server.pool, server.known
+    base, fresh, room, ridge = agents.base, agents.fresh, server.late.room, server.late.agents.ridge
+    d = fresh.moment.shape[1]
+    for a in range(callers):
+        i = late.callers[a]
+        if not catch_up(late, i):
+            return -1
+        for j in range(d):
+            for k in range(d):
+                known.gram[i, j, k] += fresh.gram[i, j, k]
+            known.moment[i, j] += fresh.moment[i, j]
+        known.seen[i] += fresh.seen[i] if agents.counted else 0.0
+        server.known_logdet[i] = logdet_of(known, i, ridge, room)
+        if not abs(server.known_logdet[i]) < np.inf:
+            return -1
+    add_up(agents, late.callers, callers, True, server.total)
+    merge_total(pool, 0, server.total)
+    pooled = logdet_of(pool, 0, ridge, room)
+    if not abs(pooled) < np.inf:
+        return -1
+    for j in range(len(server.unseen)):
+        server.unseen[j] += callers
+    for a in range(callers):
+        server.unseen[late.callers[a]] -= 1
+    told = 0
+    for i in range(len(server.unseen)):
+        if not (pooled - server.known_logdet[i] > server.threshold and server.unseen[i] > 0):
+            continue
+        for j in range(d):
+            for k in range(d):
+                base.gram[i, j, k] += pool.gram[0, j, k] - known.gram[i, j, k]
+                known.gram[i, j, k] = pool.gram[0, j, k]
+            base.moment[i, j] += pool.moment[0, j] - known.moment[i, j]
+            known.moment[i, j] = pool.moment[0, j]
+        base.seen[i] += pool.seen[0] - known.seen[i] if agents.counted else 0.0
+        known.seen[i] = pool.seen[0]
+        server.known_logdet[i], server.unseen[i] = pooled, 0
+        if not let_know(late, watch, i):
+            return -1
+        told += 1
+    return told
