@@ -48,6 +48,9 @@ class Server(Stateful):
         """
         return None
 
+    def tend(self) -> None:
+        """Do what compiled functions leave to be done after steps in which they gave it the floor."""
+
     speech: ClassVar[Speech] = ()
     """The messages of conversations that are compiled."""
 

@@ -21,7 +21,7 @@ from fedbandits.linalg.simd import address, target
 from fedbandits.models.ridge import RidgeSums, Sharers, Workspace, refresh_one, workspace
 from fedbandits.models.triggers import Watch, level_at
 
-NOTHING, OWN, SHARED = 0, 1, 2
+NOTHING, BEHIND, SHARED = 0, 1, 2
 """What an agent has to make up for: nothing; computing what follows from its sums; taking over what all were told."""
 
 _MARGIN = 1e-6
@@ -34,7 +34,7 @@ class Late(NamedTuple):
 
     agents: Sharers
     stale: NDArray[np.uint8]
-    """(n,) `NOTHING`, `OWN` or `SHARED`."""
+    """(n,) `NOTHING`, `BEHIND` or `SHARED`."""
     callers: IntArray
     """(n,) room for those who call."""
     pressed: BoolArray
@@ -63,7 +63,7 @@ def find_callers(late: Late, agents: Any, due: bool) -> int:
 
 @jit_inside
 def look_again(late: Late, agents: Any) -> None:
-    """A conversation is over: does anybody call all the same?"""
+    """A conversation is over: note whether anybody calls all the same."""
     late.pressed[0] = False
     for i in range(len(late.callers)):
         late.pressed[0] |= calls(agents, i)
@@ -72,7 +72,7 @@ def look_again(late: Late, agents: Any) -> None:
 @jit_inside
 def catch_up(late: Late, i: int) -> bool:
     """Let agent i compute what follows from its sums, if it has to; whether that could be done."""
-    if late.stale[i] != OWN:
+    if late.stale[i] != BEHIND:
         return True
     late.stale[i] = NOTHING
     return refresh_one(late.agents, i, late.room)
@@ -84,7 +84,7 @@ def let_know(late: Late, watch: Watch, i: int) -> bool:
     then; whether that could be done.
     """
     fresh, growth = late.agents.fresh.seen[i], late.agents.results.growth
-    late.stale[i] = OWN
+    late.stale[i] = BEHIND
     if not fresh > 0.0:
         growth[i] = 0.0
         return True

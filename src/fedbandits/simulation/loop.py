@@ -289,6 +289,8 @@ class Simulation(Stateful):
         if server is None:
             self.syncs[after] = self.ledger.syncs
             self.counts[after] = self.ledger.counts
+        elif self.server is not None:
+            self.server.tend()
         if self.server is not None and ended == PENDING:
             if server is None:
                 self.server.passed(done - start - 1)

@@ -8,7 +8,7 @@ import numpy as np
 from pydantic import Field
 
 from fedbandits.algorithms.linear.parameters import LinearParameters
-from fedbandits.contract.arrays import FloatArray, IntArray
+from fedbandits.contract.arrays import IntArray
 from fedbandits.contract.booking import Books, Speech, call, record, synchronised
 from fedbandits.contract.catalogue import About
 from fedbandits.contract.compiled import FAILED, HEARD, PENDING, attend, hear, stands_for, untouched
@@ -20,18 +20,9 @@ from fedbandits.contract.server import Server
 from fedbandits.contract.streams import Streams
 from fedbandits.linalg import kernels
 from fedbandits.linalg.borrowing import borrowed
-from fedbandits.linalg.jit import jit_in_order, jit_inside
-from fedbandits.models.late import (
-    Late,
-    add_up,
-    catch_up,
-    find_callers,
-    late,
-    let_know,
-    logdet_of,
-    look_again,
-    merge_total,
-)
+from fedbandits.linalg.jit import jit, jit_inside
+from fedbandits.models.late import add_up, catch_up, find_callers, late, logdet_of, look_again, merge_total
+from fedbandits.models.news import Lags, note_uploads, takes_out, tell_news
 from fedbandits.models.optimistic import OptimisticAgents, Optimists
 from fedbandits.models.paced import Paced, by_schedule
 from fedbandits.models.ridge import RidgeSums, Sharers
@@ -116,7 +107,7 @@ class AsyncServer(Server):
         self.known = Statistics(n, dim)
         self.known_logdet = np.full(n, dim * np.log(parameters.ridge))
         self.unseen = np.zeros(n, dtype=np.int64)
-        self._total: RidgeSums | None = None
+        self._room: tuple[IntArray, RidgeSums] | None = None
 
     def converse(self, callers: IntArray) -> Conversation:
         """Collect from the callers, then tell those who lack enough."""
@@ -151,23 +142,22 @@ class AsyncServer(Server):
         """See `Server`: with agents that share sums."""
         if not isinstance(answering, Sharers) or not untouched(self, AsyncServer, "converse"):
             return None
-        if self._total is None:
-            self._total = RidgeSums(*Statistics(1, self.pool.moment.shape[1]))
-        sums = (RidgeSums(*self.pool), self._total, RidgeSums(*self.known))
-        return AsyncTalk(late(answering), *sums, self.known_logdet, self.unseen, float(self._threshold))
+        if self._room is None:
+            n, d = self.known.moment.shape
+            self._room = np.zeros(n, np.int64), RidgeSums(*Statistics(1, d))
+        rows, total = self._room
+        pool, known = RidgeSums(*self.pool), RidgeSums(*self.known)
+        threshold = float(self._threshold)
+        lags = Lags(late(answering), pool, rows, np.empty(1), known, self.known_logdet, self.unseen, threshold)
+        return AsyncTalk(lags, total)
 
 
 class AsyncTalk(NamedTuple):
     """An `AsyncServer` and its agents, for compiled conversations."""
 
-    late: Late
-    pool: RidgeSums
+    lags: Lags
     total: RidgeSums
     """(1, ...) room for the sum of what is handed over."""
-    known: RidgeSums
-    known_logdet: FloatArray
-    unseen: IntArray
-    threshold: float
 
 
 _COLLECT, _FRESH, _NEWS = range(3)
@@ -176,17 +166,17 @@ _COLLECT, _FRESH, _NEWS = range(3)
 @stands_for(attend, AsyncTalk)
 @jit_inside
 def _attend(server: AsyncTalk, i: int) -> bool:
-    return catch_up(server.late, i)
+    return catch_up(server.lags.late, i)
 
 
 @stands_for(hear, AsyncTalk)
 @jit_inside
 def _hear(server: AsyncTalk, agents: Optimists, due: bool, books: Books) -> int:
-    late = server.late
+    late = server.lags.late
     callers = find_callers(late, agents, due)
     if callers == 0:
         return HEARD
-    if _takes_out(late.agents.fresh.gram, late.callers, callers):
+    if takes_out(late, callers):
         return PENDING
     told = _exchange(server, agents.watch, callers)
     if told < 0:
@@ -201,63 +191,18 @@ def _hear(server: AsyncTalk, agents: Optimists, due: bool, books: Books) -> int:
     return HEARD
 
 
-@jit_in_order
-def _takes_out(gram: FloatArray, who: IntArray, callers: int) -> bool:
-    """Whether any of the first `callers` of `who` hands over less than nothing, its gram having a negative trace."""
-    gram, who = borrowed(gram), borrowed(who)
-    for a in range(callers):
-        trace = 0.0
-        for j in range(gram.shape[1]):
-            trace += gram[who[a], j, j]
-        if trace < 0.0:
-            return True
-    return False
-
-
-@jit_in_order
+@jit
 def _exchange(server: AsyncTalk, watch: Watch, callers: int) -> int:
     """What `AsyncServer.converse` does with that many callers; how many were told something, or -1 where nothing
     follows from it.
     """
     server = borrowed(server)
-    late, agents, pool, known = server.late, server.late.agents, server.pool, server.known
-    base, fresh, room, ridge = agents.base, agents.fresh, server.late.room, server.late.agents.ridge
-    d = fresh.moment.shape[1]
-    for a in range(callers):
-        i = late.callers[a]
-        if not catch_up(late, i):
-            return -1
-        for j in range(d):
-            for k in range(d):
-                known.gram[i, j, k] += fresh.gram[i, j, k]
-            known.moment[i, j] += fresh.moment[i, j]
-        known.seen[i] += fresh.seen[i] if agents.counted else 0.0
-        server.known_logdet[i] = logdet_of(known, i, ridge, room)
-        if not abs(server.known_logdet[i]) < np.inf:
-            return -1
-    add_up(agents, late.callers, callers, True, server.total)
-    merge_total(pool, 0, server.total)
-    pooled = logdet_of(pool, 0, ridge, room)
-    if not abs(pooled) < np.inf:
+    lags, late = server.lags, server.lags.late
+    if not note_uploads(lags, callers):
         return -1
-    for j in range(len(server.unseen)):
-        server.unseen[j] += callers
-    for a in range(callers):
-        server.unseen[late.callers[a]] -= 1
-    told = 0
-    for i in range(len(server.unseen)):
-        if not (pooled - server.known_logdet[i] > server.threshold and server.unseen[i] > 0):
-            continue
-        for j in range(d):
-            for k in range(d):
-                base.gram[i, j, k] += pool.gram[0, j, k] - known.gram[i, j, k]
-                known.gram[i, j, k] = pool.gram[0, j, k]
-            base.moment[i, j] += pool.moment[0, j] - known.moment[i, j]
-            known.moment[i, j] = pool.moment[0, j]
-        base.seen[i] += pool.seen[0] - known.seen[i] if agents.counted else 0.0
-        known.seen[i] = pool.seen[0]
-        server.known_logdet[i], server.unseen[i] = pooled, 0
-        if not let_know(late, watch, i):
-            return -1
-        told += 1
-    return told
+    add_up(late.agents, late.callers, callers, True, server.total)
+    merge_total(lags.pools, 0, server.total)
+    lags.pool_logdet[0] = logdet_of(lags.pools, 0, late.agents.ridge, late.room)
+    if not abs(lags.pool_logdet[0]) < np.inf:
+        return -1
+    return tell_news(lags, watch)
