@@ -12,6 +12,7 @@ from fedbandits.contract.booking import Books, Speech, call, record, synchronise
 from fedbandits.contract.compiled import FAILED, HEARD, attend, hear, stands_for, untouched
 from fedbandits.contract.messages import Conversation, Message
 from fedbandits.contract.server import Server
+from fedbandits.linalg import kernels
 from fedbandits.linalg.borrowing import borrowed
 from fedbandits.linalg.jit import jit, jit_inside
 from fedbandits.models.late import (
@@ -113,8 +114,9 @@ _COLLECT, _FRESH, _POOL = range(3)
 
 
 def _room(pool: Statistics) -> tuple[RidgeSums, RidgeResults]:
-    total, found = Statistics(1, pool.moment.shape[1]), Statistics(1, pool.moment.shape[1])
-    return RidgeSums(*total), RidgeResults(*found, np.zeros(1))
+    d = pool.moment.shape[1]
+    shared = RidgeResults(kernels.aligned((1, d, d)), np.zeros((1, d)), np.zeros(1), np.zeros(1))
+    return RidgeSums(*Statistics(1, d)), shared
 
 
 @stands_for(attend, PoolTalk)
