@@ -7,6 +7,11 @@ chooses, learns, and knows that it is time to talk. A world that moves has drawn
 says in the same way what an agent sees (`show`) and what its choice brings (`pay`). `simulation.rounds` then plays turn
 after turn until somebody has to be heard.
 
+Even that needs no interpreter where a server knows agents that answer as these do: it hands over the arrays of both
+(`Server.compiled`) and says by `stands_for` how they talk (`hear`), counting everything that crosses (`Books`). Agents
+may then make something of what they were told as late as they next decide (`attend`): whoever looks at them after the
+compiled loop finds nothing that is not up to date.
+
 Nothing may come out differently, to the last bit: compiled functions are used by the population's own methods as well,
 or follow the same operations. `Population.choose`, `learn` and `calling` remain what an agent does; a subclass that
 changes one of them is not spoken for by its base class (`untouched`).
@@ -22,6 +27,7 @@ from numba.core import types
 from numba.extending import overload
 
 from fedbandits.contract.arrays import FloatArray, IntArray
+from fedbandits.contract.booking import Books
 from fedbandits.linalg.jit import jit_inside
 
 ADDED, BELOW = 0, 1
@@ -91,12 +97,29 @@ def calls(agents: State, i: int) -> bool:
     raise NotImplementedError
 
 
+HEARD, PENDING, FAILED = 0, 1, 2
+"""How a step ends: the server has had the floor; it has to be given the floor by somebody else; agents were told what
+nothing can be computed from."""
+
+
+def hear(server: State, agents: State, due: bool, books: Books) -> int:
+    """Give the server the floor after a step, in which somebody may have begun to call if `due`: `HEARD`, `FAILED`, or
+    `PENDING` where it cannot have it here, and nothing has changed.
+    """
+    raise NotImplementedError
+
+
+def attend(server: State, i: int) -> bool:
+    """Agent i is about to decide: let it know what it was told. Whether that could be done."""
+    raise NotImplementedError
+
+
 _MEANINGS: dict[tuple[type, Callable[..., Any]], Callable[..., Any]] = {}
 
 
 def stands_for(what: Callable[..., Any], kind: type) -> Callable[[F], F]:
-    """The decorated function, of `linalg.jit.jit_inside`, is what `show`, `pay`, `choose`, `learn` or `calls` does for
-    states of type `kind`.
+    """The decorated function, of `linalg.jit.jit_inside`, is what `show`, `pay`, `choose`, `learn`, `calls`, `hear` or
+    `attend` does for states of type `kind`.
     """
 
     def remember(function: F) -> F:
@@ -132,11 +155,27 @@ def _drawn_pay(source: State, block: Block, s: int, a: int, i: int, pick: int) -
     return reward, block.best[s, a] - mean
 
 
+@jit_inside
+def _leave_pending(server: State, agents: State, due: bool, books: Books) -> int:
+    """`hear` where no server is spoken for."""
+    return PENDING
+
+
+@jit_inside
+def _know_already(server: State, i: int) -> bool:
+    """`attend` where no server is spoken for."""
+    return True
+
+
+_OF_NOBODY = {show: _drawn_row, hear: _leave_pending, attend: _know_already}
+"""Where there is no source of arms, or no server that is spoken for."""
+
+
 def _meaning(what: Callable[..., Any], kind: Any) -> Callable[..., Any] | None:
     """What stands for `what`, states being of the compiler's type `kind`."""
+    if isinstance(kind, types.NoneType) and what in _OF_NOBODY:
+        return _OF_NOBODY[what]
     said = _MEANINGS.get((kind.instance_class, what)) if isinstance(kind, types.NamedTuple) else None
-    if said is None and what is show and isinstance(kind, types.NoneType):
-        return _drawn_row
     return _drawn_pay if said is None and what is pay else said
 
 
@@ -150,5 +189,5 @@ def _meant(what: Callable[..., Any]) -> None:
     overload(what, strict=False, jit_options={"forceinline": True})(choice)
 
 
-for _function in (show, pay, choose, learn, calls):
+for _function in (show, pay, choose, learn, calls, hear, attend):
     _meant(_function)

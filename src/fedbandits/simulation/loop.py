@@ -5,15 +5,17 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping
 from functools import cache
-from typing import ClassVar, Unpack
+from typing import Any, ClassVar, Unpack
 
 import numpy as np
 from threadpoolctl import ThreadpoolController
 
 from fedbandits.contract.algorithm import Algorithm, bounds_of, wire_of
 from fedbandits.contract.arrays import Array, BoolArray, FloatArray, IntArray, State
+from fedbandits.contract.booking import Books, books_of
 from fedbandits.contract.budget import portrayed
 from fedbandits.contract.catalogue import ConfigError
+from fedbandits.contract.compiled import FAILED, PENDING
 from fedbandits.contract.facts import Contamination, Place
 from fedbandits.contract.ledger import DIRECTIONS, UNITS, Ledger
 from fedbandits.contract.portrait import EDGES, TRUTH, links
@@ -260,18 +262,24 @@ class Simulation(Stateful):
         block = None if agents is None else self.world.block(step)
         if block is None:
             return False
+        server, books = self._spoken_for()
         start = step - block.first
         rows = min(len(block.who), end - block.first)
-        if self.server is not None:
+        if self.server is not None and server is None:
             # who calls before anybody has decided is heard in every step, until it calls no longer
             patience = 0 if self.agents.calling().any() else patience_of(self.server)
             rows = min(rows, start + 1 + patience)
         rewards, regrets = self._earned.empty(block.who.shape), self._missed.empty(block.who.shape)
         over = np.empty((0, 0) if self.episodes is None else block.who.shape, dtype=np.bool_)
-        done, failed = play(agents, block, start, rows, rewards, regrets, over, self.by_agent)
+        earned = rewards, regrets, over, self.by_agent
+        done, failed, ended = play(agents, server, block, start, rows, earned, books)
         if failed >= 0:
             raise ValueError(
                 f"step {block.first + done}: what agent {failed} sees, or what it earns, is not finite; it has no score"
+            )
+        if ended == FAILED:
+            raise ValueError(
+                f"step {block.first + done}: what agents were told is not positive definite, or not finite"
             )
         del agents  # which may be given more room now: nobody holds the old one
         self.agents.tend()
@@ -280,10 +288,14 @@ class Simulation(Stateful):
         self.reward[after] = _of_steps(rewards[played])
         self.chance[after] = _of_steps(block.chance[played])
         self.decisions[after] = block.who.shape[1]
-        self.syncs[after] = self.ledger.syncs
-        self.counts[after] = self.ledger.counts
-        if self.server is not None:
-            self.server.passed(done - start - 1)
+        if server is None:
+            self.syncs[after] = self.ledger.syncs
+            self.counts[after] = self.ledger.counts
+        elif self.server is not None:
+            self.server.tend()
+        if self.server is not None and ended == PENDING:
+            if server is None:
+                self.server.passed(done - start - 1)
             self._carrier.reachable = None
             self._carrier.pursues = self.server.pursues
             hold(self.server, np.flatnonzero(self.agents.calling()), self._carrier)
@@ -308,6 +320,17 @@ class Simulation(Stateful):
                 gauge.values[step + at : step + noted - 1] = value
                 gauge.take(step + noted - 1)
             at = noted
+
+    def _spoken_for(self) -> tuple[Any, Books | None]:
+        """The server for compiled functions, and what they count in; None where it has to be given the floor here."""
+        answering = None if self.server is None else self.agents.answering()
+        if self.server is None or answering is None:
+            return None, None
+        server = self.server.compiled(answering)
+        if server is None:
+            return None, None
+        books = books_of(self.ledger, self._carrier.wire, self.server.speech, self.counts, self.syncs)
+        return (None, None) if books is None else (server, books)
 
     def _step(self, step: int) -> None:
         turn = self.world.turn(step)
