@@ -17,6 +17,7 @@ from fedbandits.linalg.jit import jit
 from fedbandits.linalg.low_rank import add_to_inverse, factor_of_difference, write_square
 from fedbandits.linalg.recycled import Recycled, is_sealed, read_only
 from fedbandits.linalg.semidefinite import nearest_semidefinite
+from fedbandits.linalg.totals import total_with_squares
 from fedbandits.models.ridge import REFRESH_EVERY, solve
 from fedbandits.models.shared_rows import SharedRows
 from fedbandits.models.statistics import Statistics
@@ -154,6 +155,21 @@ class PooledModels(SharedRows):
         self.growth[who] = 0.0
         self.settled[who], self.unanswered[who] = self.held[who], True
         return {"gram": gram, "moment": moment, "count": count}
+
+    def handed_to(self, before: FloatArray, total: FloatArray, who: IntArray) -> dict[str, FloatArray] | None:
+        """As `handed`, where the sum of what everybody hands over is all that is wanted of matrices: it is written to
+        `total` (d, d), with what was there `before` (d, d). None where not each of all agents, in order, has one
+        observation to hand over; nothing has changed then.
+        """
+        if len(who) != len(self.row) or not _are_in_order(who):
+            return None
+        if not _have_one(self.fresh.count, self.held, self.settled, who):
+            return None
+        shape = (len(who), self.dim)
+        x, moment, count = np.empty(shape), np.empty(shape), np.ones(len(who))
+        _take_one(self.waiting, self.rewards, self.settled, self.growth, self.unanswered, x, moment)
+        total_with_squares(before, x, total)
+        return {"moment": moment, "count": count}
 
     def unsettle(self, who: IntArray, gram: FloatArray, moment: FloatArray, count: FloatArray) -> None:
         """What was handed over was lost: it is new again. See `RidgeModels.unsettle`."""
@@ -324,6 +340,33 @@ def _hand_one(
             moment[a, j] = y * x[j]
         settled[i] += 1
         growth[i], unanswered[i] = 0.0, True
+
+
+@jit
+def _take_one(
+    waiting: FloatArray,
+    rewards: FloatArray,
+    settled: IntArray,
+    growth: FloatArray,
+    unanswered: BoolArray,
+    points: FloatArray,
+    moment: FloatArray,
+) -> None:
+    """As `_hand_one`, for everybody, who write the observation itself to `points` (n, d)."""
+    for i in range(len(points)):
+        x, y = waiting[i, settled[i]], rewards[i, settled[i]]
+        for j in range(len(x)):
+            points[i, j], moment[i, j] = x[j], y * x[j]
+        settled[i] += 1
+        growth[i], unanswered[i] = 0.0, True
+
+
+@jit
+def _are_in_order(who: IntArray) -> bool:
+    found = True
+    for a in range(len(who)):
+        found &= who[a] == a
+    return found
 
 
 @jit

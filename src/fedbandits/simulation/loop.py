@@ -11,7 +11,7 @@ import numpy as np
 from threadpoolctl import ThreadpoolController
 
 from fedbandits.contract.algorithm import Algorithm, bounds_of, wire_of
-from fedbandits.contract.arrays import Array, FloatArray, State
+from fedbandits.contract.arrays import Array, FloatArray, IntArray, State
 from fedbandits.contract.budget import portrayed
 from fedbandits.contract.catalogue import ConfigError
 from fedbandits.contract.facts import Contamination, Place
@@ -284,13 +284,18 @@ class Simulation(Stateful):
         if self.server is not None:
             self.server.passed(done - start - 1)
             self._carrier.reachable = None
-            self._carrier.pursues = self.server.pursues
-            hold(self.server, np.flatnonzero(self.agents.calling()), self._carrier)
-            self._carrier.pursues = False
+            self._hold(np.flatnonzero(self.agents.calling()))
             self.syncs[after.stop - 1] = self.ledger.syncs
             self.counts[after.stop - 1] = self.ledger.counts
         self.at[...] = after.stop
         return True
+
+    def _hold(self, callers: IntArray) -> None:
+        """Give the server the floor; courses that it opens are played at once, unless every step is to be seen."""
+        if self.server is not None:
+            self._carrier.pursues = self.compiled and self.server.pursues
+            hold(self.server, callers, self._carrier)
+            self._carrier.pursues = False
 
     def _step(self, step: int) -> None:
         turn = self.world.turn(step)
@@ -304,7 +309,7 @@ class Simulation(Stateful):
             calling = self.agents.calling()
             if turn.reachable is not None:
                 calling = calling & turn.reachable
-            hold(self.server, np.flatnonzero(calling), self._carrier)
+            self._hold(np.flatnonzero(calling))
         self.regret[step] = outcome.regrets.sum()
         self.reward[step] = outcome.rewards.sum()
         self.chance[step] = outcome.chance.sum()

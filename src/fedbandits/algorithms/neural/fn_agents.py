@@ -8,9 +8,17 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 
 from fedbandits.algorithms.neural.fn_indices import mixed_indices
-from fedbandits.algorithms.neural.fn_messages import COLLECT
-from fedbandits.contract.arrays import BoolArray, FloatArray, IntArray, check_arms, check_feedback, check_finite
-from fedbandits.contract.messages import Message
+from fedbandits.algorithms.neural.fn_messages import COLLECT, Pooling
+from fedbandits.contract.arrays import (
+    BoolArray,
+    FloatArray,
+    IntArray,
+    check_arms,
+    check_feedback,
+    check_finite,
+    shown_to,
+)
+from fedbandits.contract.messages import Closing, Message, Opening
 from fedbandits.contract.problem import Problem
 from fedbandits.contract.streams import Streams
 from fedbandits.linalg import kernels
@@ -212,6 +220,21 @@ class FNAgents(IndexAgents):
             self.alpha[who] = arrays["alpha"]
         return None
 
+    def pursue(self, opening: Opening) -> Closing | None:
+        """Everybody hands over one observation, of which nothing is written down but what becomes of it."""
+        course, pool, own, who = opening.course, self.pool, self.own, opening.who
+        if not isinstance(course, Pooling) or isinstance(pool, DiagonalModels) or not isinstance(own, Spreads):
+            return None
+        handed = pool.handed_to(course.before, course.gram, who)
+        if handed is None:
+            return None
+        handed |= shown_to(len(who), {"gram": course.gram[None]})
+        if self._parameters.less:
+            own.mean_into(course.inverses)
+        else:
+            own.copy_into(course.inverses)
+        return Closing("handed", who, self._with_inverses(who, handed))
+
     def restore(self, sent: Message, observed: FloatArray) -> None:
         """What was handed over is new again, and networks are as they were before they were trained for it."""
         if sent.kind != "handed":
@@ -222,8 +245,11 @@ class FNAgents(IndexAgents):
         self.network[sent.who] = self.before[sent.who]
 
     def _handed(self, who: IntArray) -> dict[str, FloatArray]:
+        return self._with_inverses(who, self.pool.handed(who))
+
+    def _with_inverses(self, who: IntArray, handed: dict[str, FloatArray]) -> dict[str, FloatArray]:
+        """What is handed over besides sums; the round is about all data up to here."""
         parameters, own = self._parameters, self.own
-        handed = self.pool.handed(who)
         if isinstance(own, Spreads):
             handed["inverse"] = own.shown(who)
         else:
