@@ -32,8 +32,13 @@ def factor_of_difference(before: Floats, after: Floats, most: int) -> Floats | N
     every row is then held against the result up to its diagonal, since a difference need not be semidefinite.
     """
     factor = np.empty((most, len(before)))
-    rank = _factor(read_only(before), read_only(after), factor)
+    rank = _factor(_rows(before), _rows(after), factor)
     return None if rank < 0 else factor[:rank]
+
+
+def _rows(array: Floats) -> Floats:
+    """An array to read, row by row in memory: one type to compile functions for."""
+    return read_only(np.ascontiguousarray(array))
 
 
 @jit
@@ -50,6 +55,25 @@ def add_to_inverse(inverse: Floats, factor: Floats, moment: Floats, theta: Float
     by. A symmetric matrix stays so, to the bit. `theta` (d,) becomes the new inverse times `moment` (d,).
     """
     return _add(inverse, np.ascontiguousarray(factor), np.ascontiguousarray(moment), theta)
+
+
+def follow(before: Floats, after: Floats, most: int, inverse: Floats, moment: Floats, theta: Floats) -> float | None:
+    """`add_to_inverse` of the `factor_of_difference`, in one piece; None, and nothing has changed, where there is none
+    or `moment` is not finite.
+    """
+    grown = _follow(_rows(before), _rows(after), most, inverse, _rows(moment), theta)
+    return None if np.isnan(grown) else grown
+
+
+@jit
+def _follow(before: Floats, after: Floats, most: int, inverse: Floats, moment: Floats, theta: Floats) -> float:
+    """NaN where there is no factor."""
+    for value in moment:
+        if not abs(value) < np.inf:
+            return np.nan
+    factor = np.empty((most, len(before)))
+    rank = _factor(before, after, factor)
+    return np.nan if rank < 0 else _add(inverse, factor[:rank], moment, theta)
 
 
 @jit

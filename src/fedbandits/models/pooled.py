@@ -14,7 +14,7 @@ import numpy as np
 from fedbandits.contract.arrays import BoolArray, FloatArray, IntArray
 from fedbandits.linalg import kernels
 from fedbandits.linalg.jit import jit
-from fedbandits.linalg.low_rank import add_to_inverse, factor_of_difference, write_square
+from fedbandits.linalg.low_rank import add_to_inverse, factor_of_difference, follow, write_square
 from fedbandits.linalg.recycled import Recycled, is_sealed, read_only
 from fedbandits.linalg.semidefinite import nearest_semidefinite
 from fedbandits.linalg.totals import total_with_squares
@@ -88,7 +88,7 @@ class PooledModels(SharedRows):
 
     def waits(self, who: IntArray) -> bool:
         """Whether anybody in `who` has observed something that is in no inverse yet."""
-        return bool(self.held[who].any())
+        return _any_of(self.held, who)
 
     def scores(self, who: IntArray, arms: FloatArray, width: float) -> FloatArray:
         """(w, K) <theta, x> + width sqrt(x^T V^-1 x) of `arms` (w, K, d), over all that each agent knows."""
@@ -115,9 +115,8 @@ class PooledModels(SharedRows):
 
     def stirred(self) -> BoolArray:
         """(n,) who has observed anything but nothing, x = 0, since the last that was handed over."""
-        if self.fresh.count.any():
-            return np.asarray(self.diagonals()[1].any(axis=1))
-        return _stirred(self.waiting, self.settled, self.held)
+        found, rested = _stirred(self.fresh.count, self.waiting, self.settled, self.held)
+        return found if rested else np.asarray(self.diagonals()[1].any(axis=1))
 
     def learn_chosen(self, who: IntArray, x: FloatArray, rewards: FloatArray) -> None:
         """Take in one observation per agent: chosen arms (w, d)."""
@@ -202,6 +201,9 @@ class PooledModels(SharedRows):
         """
         # everything is computed before anything is written, so that bad statistics change nothing
         alike = gram.strides[0] == 0 and moment.strides[0] == 0
+        if alike and self._all_follow(who, gram[0], moment[0], count):
+            self._forget(who)
+            return
         anew: list[IntArray] = []
         grown: list[tuple[IntArray, FloatArray]] = []
         for some in _groups(self.row[who]) if alike else np.arange(len(who))[:, None]:
@@ -224,6 +226,20 @@ class PooledModels(SharedRows):
         self._forget(who)
         if not self._patient and self.held[who].any():
             self._fold(who[self.held[who] > 0])
+
+    def _all_follow(self, who: IntArray, gram: FloatArray, moment: FloatArray, count: FloatArray) -> bool:
+        """Whether all are told the same who knew the same, and wait: their inverse has followed then, in one piece."""
+        if not self._patient or len(self.gram) > 1 or len(who) < len(self.row):
+            return False
+        if self.rounds[0] >= ROUNDS or self.fresh.count[0]:
+            return False
+        grown = follow(self.gram[0], gram, max(1, self.dim // _SHARE), self.inverse[0], moment, self.theta[0])
+        if grown is None:
+            return False
+        self._settle(who, gram, moment, count[0])
+        self.logdet[0] += grown
+        self.rounds[0] += 1
+        return True
 
     def _factor(self, agent: int, gram: FloatArray, moment: FloatArray) -> FloatArray | None:
         """(k, d) of the difference to what was settled, if an inverse can follow it."""
@@ -384,11 +400,24 @@ def _drop(waiting: FloatArray, rewards: FloatArray, held: IntArray, settled: Int
 
 
 @jit
-def _stirred(waiting: FloatArray, settled: IntArray, held: IntArray) -> BoolArray:
-    found = np.zeros(len(held), np.bool_)
+def _stirred(fresh: FloatArray, waiting: FloatArray, settled: IntArray, held: IntArray) -> tuple[BoolArray, bool]:
+    """(n,) of whom something other than 0 waits that is not settled; and whether nobody has anything else."""
+    found, rested = np.zeros(len(held), np.bool_), True
     for i in range(len(held)):
+        rested &= fresh[i] == 0.0
         for k in range(settled[i], held[i]):
-            found[i] |= (waiting[i, k] != 0.0).any()
+            for j in range(waiting.shape[2]):
+                if waiting[i, k, j] != 0.0:
+                    found[i] = True
+                    break
+    return found, rested
+
+
+@jit
+def _any_of(held: IntArray, who: IntArray) -> bool:
+    found = False
+    for i in who:
+        found |= held[i] != 0
     return found
 
 

@@ -21,7 +21,6 @@ from fedbandits.contract.arrays import (
 from fedbandits.contract.messages import Closing, Message, Opening
 from fedbandits.contract.problem import Problem
 from fedbandits.contract.streams import Streams
-from fedbandits.linalg import kernels
 from fedbandits.linalg.jit import jit
 from fedbandits.linalg.recycled import read_only
 from fedbandits.models.diagonal import DiagonalModels
@@ -101,7 +100,9 @@ class FNAgents(IndexAgents):
 
     def _indices_at_once(self, who: IntArray, arms: FloatArray, alpha: FloatArray, pool: PooledModels) -> FloatArray:
         """The same, over full matrices in which all is known that an agent has observed."""
-        check_finite("arms", who, arms)  # a rectifier would make a number of anything
+        lanes = lanes_of(arms)
+        if not _are_finite(lanes):
+            check_finite("arms", who, arms)  # a rectifier would make a number of anything
         parameters, network, told = self._parameters, self._network, read_only(self.told.values)
         root = math.sqrt(parameters.ridge)
         return mixed_indices(
@@ -112,7 +113,7 @@ class FNAgents(IndexAgents):
             self.tangent.theta,
             self._judging(),
             who,
-            lanes_of(arms),
+            lanes,
             alpha,
             pool.inverse,
             pool.theta,
@@ -133,7 +134,7 @@ class FNAgents(IndexAgents):
         if isinstance(parameters.mixing, float):
             return np.full(len(who), parameters.mixing)
         if parameters.mixing == "linear":
-            return np.minimum(np.maximum(self.data.count[who] - 3, 0) / parameters.ramp, 1.0)
+            return _risen(self.data.count, who, parameters.ramp)
         first = self.pool.since[who] == 0
         return np.where(first | (parameters.mixing == "theory"), self.alpha[who], 0.0)
 
@@ -166,8 +167,7 @@ class FNAgents(IndexAgents):
     def learn(self, who: IntArray, arms: FloatArray, picks: IntArray, rewards: FloatArray) -> None:
         """One observation per agent in `who`."""
         check_feedback(who, arms, picks, rewards, self._n, self.tangent.dim)
-        x = kernels.chosen(kernels.as_lanes(arms), picks)
-        phi = self.tangent.at(who, x[:, None])[:, 0]
+        x, phi = self.tangent.taken(who, arms, picks)
         self.pool.learn_chosen(who, phi, rewards)
         if isinstance(self.own, Spreads):
             self.own.learn(who, phi)
@@ -242,7 +242,8 @@ class FNAgents(IndexAgents):
         arrays = sent.arrays
         self.pool.unsettle(sent.who, arrays["gram"], arrays["moment"], arrays["count"])
         self.data.take_back(sent.who, arrays["count"])
-        self.network[sent.who] = self.before[sent.who]
+        if self._parameters.needs_network and not self._parameters.passed_on:
+            self.network[sent.who] = self.before[sent.who]
 
     def _handed(self, who: IntArray) -> dict[str, FloatArray]:
         return self._with_inverses(who, self.pool.handed(who))
@@ -257,8 +258,8 @@ class FNAgents(IndexAgents):
         if parameters.by_theory:
             handed["alpha"] = self._certainty(who)
         self.data.give(who)
-        self.before[who] = self.network[who]
         if parameters.needs_network and not parameters.passed_on:
+            self.before[who] = self.network[who]
             start = {"own": self.network[who], "average": self.average[who]}
             begin = start.get(parameters.start, np.repeat(self._beginning[None], len(who), axis=0))
             self.network[who] = self._trained(who, begin.copy())
@@ -287,6 +288,23 @@ class FNAgents(IndexAgents):
         else:
             doubts = _lengths(phi, 1 / own.diagonals(who), np.arange(len(who)))
         return np.asarray(doubts.min(axis=1) / np.maximum(doubts.max(axis=1), np.finfo(np.float64).tiny))
+
+
+@jit
+def _risen(count: IntArray, who: IntArray, ramp: int) -> FloatArray:
+    """(w,) what rises from 0 to 1 over `ramp` turns, from the fourth on."""
+    found = np.empty(len(who))
+    for a in range(len(who)):
+        found[a] = min(max(count[who[a]] - 3, 0) / ramp, 1.0)
+    return found
+
+
+@jit
+def _are_finite(lanes: FloatArray) -> bool:
+    found = True
+    for value in lanes.flat:
+        found &= abs(value) < np.inf
+    return found
 
 
 @jit

@@ -54,7 +54,7 @@ class FNServer(Server):
             self._pool(new, gram, inverses)
         # written elsewhere and never again: whoever was told the last ones may go on holding them
         self.gram, self.inverses = sealed(gram), sealed(inverses)
-        self.moment += new.arrays["moment"].sum(axis=0)
+        total_of(self.moment[0], new.arrays["moment"], self.moment[0])
         self.count += new.arrays["count"].sum()
         told: dict[str, FloatArray] = {"gram": self.gram, "moment": self.moment, "count": self.count}
         told["inverse" if parameters.less else "inverses"] = self.inverses
