@@ -303,7 +303,7 @@ def _risen(count: IntArray, who: IntArray, ramp: int) -> FloatArray:
 def _are_finite(lanes: FloatArray) -> bool:
     found = True
     for value in lanes.flat:
-        found &= abs(value) < np.inf
+        found = found and bool(abs(value) < np.inf)
     return found
 
 
