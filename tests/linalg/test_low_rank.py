@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fedbandits.linalg.low_rank import add_to_inverse, factor_of_difference, write_square
+from fedbandits.linalg.low_rank import add_to_inverse, factor_of_difference, follow, write_square
 from fedbandits.linalg.recycled import Recycled, is_sealed, sealed
 
 
@@ -105,3 +105,32 @@ def test_what_can_still_be_written_to_is_not_sealed():
     sealed(room)
     assert is_sealed(shown)
     assert is_sealed(np.ndarray((4, 2, 3), room.dtype, room, strides=(0, *room.strides))[:1])
+
+
+@pytest.mark.parametrize("d", [1, 5, 30, 241])
+@pytest.mark.parametrize("more", [0, 1, 2, 5])
+def test_an_inverse_that_follows_in_one_piece_has_the_same_bits(d, more):
+    old, new = grams(7, d, 2 * d, more)
+    ridge, moment = 0.3, np.arange(1.0, d + 1)
+    start = np.linalg.inv(old + ridge * np.eye(d))
+    start = (start + start.T) / 2
+    wanted, theta, found, other = start.copy(), np.zeros(d), start.copy(), np.zeros(d)
+    factor = factor_of_difference(old, new, 6)
+    assert factor is not None
+    grown = add_to_inverse(wanted, factor, moment, theta)
+    assert follow(old, new, 6, found, moment, other) == grown
+    np.testing.assert_array_equal(found, wanted)
+    np.testing.assert_array_equal(other, theta)
+    np.testing.assert_array_equal(found, found.T)
+    np.testing.assert_allclose(found, np.linalg.inv(new + ridge * np.eye(d)), rtol=1e-7, atol=1e-9)
+
+
+def test_nothing_follows_what_is_no_number_or_too_much():
+    old, new = grams(3, 20, 50, 4)
+    inverse, theta = np.linalg.inv(old + np.eye(20)), np.zeros(20)
+    before, moment = inverse.copy(), np.ones(20)
+    assert follow(old, new, 3, inverse, moment, theta) is None
+    moment[4] = np.nan
+    assert follow(old, new, 6, inverse, moment, theta) is None
+    np.testing.assert_array_equal(inverse, before)
+    assert not theta.any()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from fedbandits.linalg.totals import mean_of
 from fedbandits.models import spreads
 from fedbandits.models.spreads import WAITING, Spreads
 
@@ -57,3 +58,37 @@ def test_what_does_not_fit_is_refused():
         models.learn(np.arange(2), np.zeros((2, D + 1)))
     with pytest.raises(IndexError, match="outside"):
         models.learn(np.array([N]), np.zeros((1, D)))
+
+
+@pytest.mark.parametrize(("n", "d"), [(1, 3), (2, 21), (5, 37)])
+def test_means_and_copies_on_the_way_are_those_of_inverses_that_were_looked_at(n, d):
+    """To the bit, some having learned since and others not; and nothing is taken off twice."""
+    rng = np.random.default_rng(d)
+    meaning, copying, looking = (Spreads(n, d, RIDGE) for _ in range(3))
+    mean, copied, wanted = np.empty((d, d)), np.empty((n, d, d)), np.empty((d, d))
+    for turn in range(5):
+        who = np.arange(turn % n, n)
+        x = rng.standard_normal((len(who), d))
+        for models in (meaning, copying, looking):
+            models.learn(who, x)
+        meaning.mean_into(mean)
+        copying.copy_into(copied)
+        mean_of(looking.shown(np.arange(n)), wanted)
+        np.testing.assert_array_equal(mean, wanted)
+        np.testing.assert_array_equal(copied, looking.inverse)
+    for models in (meaning, copying):
+        np.testing.assert_array_equal(models.inverse, looking.inverse)
+        np.testing.assert_array_equal(models.state()["inverse"], looking.state()["inverse"])
+    with pytest.raises(ValueError, match="their shape"):
+        meaning.mean_into(np.empty((d + 1, d + 1)))
+    with pytest.raises(ValueError, match="shape of what is copied"):
+        meaning.copy_into(np.empty((n + 1, d, d)))
+
+
+def test_two_observations_in_a_row_are_both_taken_off():
+    rng = np.random.default_rng(2)
+    models, x = Spreads(1, D, RIDGE), rng.standard_normal((3, 1, D))
+    for row in x:
+        models.learn(np.array([0]), row)
+    wanted = np.linalg.inv(sum(row.T @ row for row in x) + RIDGE * np.eye(D))
+    np.testing.assert_allclose(models.state()["inverse"][0], wanted, rtol=1e-10)

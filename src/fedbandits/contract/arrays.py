@@ -82,13 +82,17 @@ def decided(who: IntArray, picks: IntArray) -> IntArray:
 
 def first_highest(who: IntArray, scores: FloatArray) -> IntArray:
     """(w, K) scores -> (w,) the index of the highest, the lowest such index on exact ties."""
+    if scores.dtype == np.float64 and scores.flags.c_contiguous and scores.flags.writeable and scores.shape[1]:
+        picks, sound = _first_highest(scores)
+        if sound:
+            return picks
     check_finite("scores of the arms", who, scores)
     return np.asarray(scores.argmax(axis=1))
 
 
 def places(who: IntArray, n: int) -> IntArray | slice:
     """`who` (w,) as an index into arrays of n agents: a slice where it is everybody in order, which copies nothing."""
-    return slice(None) if len(who) == n and (who[1:] > who[:-1]).all() else who
+    return slice(None) if len(who) == n and _are_rising(who) else who
 
 
 def shown_to(listeners: int, arrays: Mapping[str, Array]) -> dict[str, Array]:
@@ -134,6 +138,27 @@ def _who_fault(who: IntArray, n: int) -> int:
                 return _REPEATED
             seen[agent] = True
     return 0
+
+
+@jit
+def _are_rising(who: IntArray) -> bool:
+    found = True
+    for a in range(1, len(who)):
+        found &= who[a] > who[a - 1]
+    return found
+
+
+@jit
+def _first_highest(scores: FloatArray) -> tuple[IntArray, bool]:
+    """(w,) the first place of the highest, and whether all are finite."""
+    picks, sound = np.zeros(len(scores), np.int64), True
+    for i in range(len(scores)):
+        best = scores[i, 0]
+        for k in range(scores.shape[1]):
+            sound &= abs(scores[i, k]) < np.inf
+            if scores[i, k] > best:
+                best, picks[i] = scores[i, k], k
+    return picks, sound
 
 
 @jit

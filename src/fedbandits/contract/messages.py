@@ -39,8 +39,9 @@ class Message:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Opening(Message):
-    """A request that is followed by others of its kind to the same agents, each of which follows from the sum of the
-    answers to the one before: `course` says how, as compiled functions take it, and is moved on by them.
+    """A request of whose answers nothing is used but what their `course` makes of them, as compiled functions take it:
+    it may be followed by others of its kind to the same agents, each of which follows from the sum of the answers to
+    the one before, or be what becomes of the answers to this one. The course is moved on by those who are asked.
 
     Whoever carries it may take it as the message that it is. Where nobody looks on and agents know such a course
     (`Population.pursue`), all of the rounds are played at once, with the same numbers, and the last one's answer, a
@@ -52,7 +53,10 @@ class Opening(Message):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Closing(Message):
-    """The answer to the last request of a course, of `rounds` requests in all."""
+    """The answer to the last request of a course, of `rounds` requests in all.
+
+    It weighs what that answer weighs; a field that was taken in on the way may be shown as what became of it.
+    """
 
     rounds: int = 1
 

@@ -65,7 +65,7 @@ class Observations(Stateful):
 
     def keep(self, who: IntArray, chosen: FloatArray, rewards: FloatArray) -> None:
         """As `add`, from the `chosen` arms (w, d) alone."""
-        if len(who) and self.count[who].max() >= self.rewards.shape[1]:
+        if not _have_room(self.count, who, self.rewards.shape[1]):
             self.arms = np.concatenate([self.arms, np.zeros_like(self.arms)], axis=2)
             self.rewards = np.concatenate([self.rewards, np.zeros_like(self.rewards)], axis=1)
         _keep(self.arms, self.rewards, self.count, who, np.ascontiguousarray(chosen), rewards)
@@ -131,6 +131,14 @@ class Observations(Stateful):
         """
         rows = np.ascontiguousarray(theta)
         return _curvatures(link.code, self.arms, self.rewards, who, self.given if given else self.count, rows)
+
+
+@jit
+def _have_room(count: IntArray, who: IntArray, capacity: int) -> bool:
+    found = True
+    for i in who:
+        found &= count[i] < capacity
+    return found
 
 
 @jit

@@ -14,9 +14,10 @@ import numpy as np
 from fedbandits.contract.arrays import BoolArray, FloatArray, IntArray
 from fedbandits.linalg import kernels
 from fedbandits.linalg.jit import jit
-from fedbandits.linalg.low_rank import add_to_inverse, factor_of_difference, write_square
+from fedbandits.linalg.low_rank import add_to_inverse, factor_of_difference, follow, write_square
 from fedbandits.linalg.recycled import Recycled, is_sealed, read_only
 from fedbandits.linalg.semidefinite import nearest_semidefinite
+from fedbandits.linalg.totals import total_with_squares
 from fedbandits.models.ridge import REFRESH_EVERY, solve
 from fedbandits.models.shared_rows import SharedRows
 from fedbandits.models.statistics import Statistics
@@ -87,7 +88,7 @@ class PooledModels(SharedRows):
 
     def waits(self, who: IntArray) -> bool:
         """Whether anybody in `who` has observed something that is in no inverse yet."""
-        return bool(self.held[who].any())
+        return _any_of(self.held, who)
 
     def scores(self, who: IntArray, arms: FloatArray, width: float) -> FloatArray:
         """(w, K) <theta, x> + width sqrt(x^T V^-1 x) of `arms` (w, K, d), over all that each agent knows."""
@@ -114,9 +115,8 @@ class PooledModels(SharedRows):
 
     def stirred(self) -> BoolArray:
         """(n,) who has observed anything but nothing, x = 0, since the last that was handed over."""
-        if self.fresh.count.any():
-            return np.asarray(self.diagonals()[1].any(axis=1))
-        return _stirred(self.waiting, self.settled, self.held)
+        found, rested = _stirred(self.fresh.count, self.waiting, self.settled, self.held)
+        return found if rested else np.asarray(self.diagonals()[1].any(axis=1))
 
     def learn_chosen(self, who: IntArray, x: FloatArray, rewards: FloatArray) -> None:
         """Take in one observation per agent: chosen arms (w, d)."""
@@ -155,6 +155,21 @@ class PooledModels(SharedRows):
         self.settled[who], self.unanswered[who] = self.held[who], True
         return {"gram": gram, "moment": moment, "count": count}
 
+    def handed_to(self, before: FloatArray, total: FloatArray, who: IntArray) -> dict[str, FloatArray] | None:
+        """As `handed`, where the sum of what everybody hands over is all that is wanted of matrices: it is written to
+        `total` (d, d), with what was there `before` (d, d). None where not each of all agents, in order, has one
+        observation to hand over; nothing has changed then.
+        """
+        if len(who) != len(self.row) or not _are_in_order(who):
+            return None
+        if not _have_one(self.fresh.count, self.held, self.settled, who):
+            return None
+        shape = (len(who), self.dim)
+        x, moment, count = np.empty(shape), np.empty(shape), np.ones(len(who))
+        _take_one(self.waiting, self.rewards, self.settled, self.growth, self.unanswered, x, moment)
+        total_with_squares(before, x, total)
+        return {"moment": moment, "count": count}
+
     def unsettle(self, who: IntArray, gram: FloatArray, moment: FloatArray, count: FloatArray) -> None:
         """What was handed over was lost: it is new again. See `RidgeModels.unsettle`."""
         self.unanswered[who] = False
@@ -186,6 +201,9 @@ class PooledModels(SharedRows):
         """
         # everything is computed before anything is written, so that bad statistics change nothing
         alike = gram.strides[0] == 0 and moment.strides[0] == 0
+        if alike and self._all_follow(who, gram[0], moment[0], count):
+            self._forget(who)
+            return
         anew: list[IntArray] = []
         grown: list[tuple[IntArray, FloatArray]] = []
         for some in _groups(self.row[who]) if alike else np.arange(len(who))[:, None]:
@@ -208,6 +226,20 @@ class PooledModels(SharedRows):
         self._forget(who)
         if not self._patient and self.held[who].any():
             self._fold(who[self.held[who] > 0])
+
+    def _all_follow(self, who: IntArray, gram: FloatArray, moment: FloatArray, count: FloatArray) -> bool:
+        """Whether all are told the same who knew the same, and wait: their inverse has followed then, in one piece."""
+        if not self._patient or len(self.gram) > 1 or len(who) < len(self.row):
+            return False
+        if self.rounds[0] >= ROUNDS or self.fresh.count[0]:
+            return False
+        grown = follow(self.gram[0], gram, max(1, self.dim // _SHARE), self.inverse[0], moment, self.theta[0])
+        if grown is None:
+            return False
+        self._settle(who, gram, moment, count[0])
+        self.logdet[0] += grown
+        self.rounds[0] += 1
+        return True
 
     def _factor(self, agent: int, gram: FloatArray, moment: FloatArray) -> FloatArray | None:
         """(k, d) of the difference to what was settled, if an inverse can follow it."""
@@ -327,6 +359,33 @@ def _hand_one(
 
 
 @jit
+def _take_one(
+    waiting: FloatArray,
+    rewards: FloatArray,
+    settled: IntArray,
+    growth: FloatArray,
+    unanswered: BoolArray,
+    points: FloatArray,
+    moment: FloatArray,
+) -> None:
+    """As `_hand_one`, for everybody, who write the observation itself to `points` (n, d)."""
+    for i in range(len(points)):
+        x, y = waiting[i, settled[i]], rewards[i, settled[i]]
+        for j in range(len(x)):
+            points[i, j], moment[i, j] = x[j], y * x[j]
+        settled[i] += 1
+        growth[i], unanswered[i] = 0.0, True
+
+
+@jit
+def _are_in_order(who: IntArray) -> bool:
+    found = True
+    for a in range(len(who)):
+        found &= who[a] == a
+    return found
+
+
+@jit
 def _drop(waiting: FloatArray, rewards: FloatArray, held: IntArray, settled: IntArray, who: IntArray) -> None:
     """Of what waits keep what was not settled, which an agent has observed since."""
     for a in range(len(who)):
@@ -341,11 +400,24 @@ def _drop(waiting: FloatArray, rewards: FloatArray, held: IntArray, settled: Int
 
 
 @jit
-def _stirred(waiting: FloatArray, settled: IntArray, held: IntArray) -> BoolArray:
-    found = np.zeros(len(held), np.bool_)
+def _stirred(fresh: FloatArray, waiting: FloatArray, settled: IntArray, held: IntArray) -> tuple[BoolArray, bool]:
+    """(n,) of whom something other than 0 waits that is not settled; and whether nobody has anything else."""
+    found, rested = np.zeros(len(held), np.bool_), True
     for i in range(len(held)):
+        rested &= fresh[i] == 0.0
         for k in range(settled[i], held[i]):
-            found[i] |= (waiting[i, k] != 0.0).any()
+            for j in range(waiting.shape[2]):
+                if waiting[i, k, j] != 0.0:
+                    found[i] = True
+                    break
+    return found, rested
+
+
+@jit
+def _any_of(held: IntArray, who: IntArray) -> bool:
+    found = False
+    for i in who:
+        found |= held[i] != 0
     return found
 
 

@@ -297,9 +297,7 @@ class Simulation(Stateful):
             if server is None:
                 self.server.passed(done - start - 1)
             self._carrier.reachable = None
-            self._carrier.pursues = self.server.pursues
-            hold(self.server, np.flatnonzero(self.agents.calling()), self._carrier)
-            self._carrier.pursues = False
+            self._hold(np.flatnonzero(self.agents.calling()))
             self.syncs[after.stop - 1] = self.ledger.syncs
             self.counts[after.stop - 1] = self.ledger.counts
         if self.episodes is not None:
@@ -332,6 +330,13 @@ class Simulation(Stateful):
         books = books_of(self.ledger, self._carrier.wire, self.server.speech, self.counts, self.syncs)
         return (None, None) if books is None else (server, books)
 
+    def _hold(self, callers: IntArray) -> None:
+        """Give the server the floor; courses that it opens are played at once, unless every step is to be seen."""
+        if self.server is not None:
+            self._carrier.pursues = self.compiled and self.server.pursues
+            hold(self.server, callers, self._carrier)
+            self._carrier.pursues = False
+
     def _step(self, step: int) -> None:
         turn = self.world.turn(step)
         picks = self.agents.choose(turn.who, turn.arms)
@@ -344,7 +349,7 @@ class Simulation(Stateful):
             calling = self.agents.calling()
             if turn.reachable is not None:
                 calling = calling & turn.reachable
-            hold(self.server, np.flatnonzero(calling), self._carrier)
+            self._hold(np.flatnonzero(calling))
         self.regret[step] = outcome.regrets.sum()
         self.reward[step] = outcome.rewards.sum()
         self.chance[step] = outcome.chance.sum()

@@ -14,6 +14,7 @@ from fedbandits.contract.problem import Problem
 from fedbandits.contract.streams import Streams
 from fedbandits.environments import Cosine
 from fedbandits.models.networks import gradient_sums, gradients
+from fedbandits.models.pooled import PooledModels
 from fedbandits.testing import check_algorithm
 from fedbandits.testing.recording import recorded
 
@@ -274,3 +275,39 @@ def test_what_was_told_stays_as_it_was(kind):
     simulation.run(4)
     for array, wanted in zip(told, before, strict=True):
         np.testing.assert_array_equal(array, wanted)
+
+
+@pytest.mark.parametrize("kind", [FNUCB, FNUCBLess])
+@pytest.mark.parametrize(
+    "parameters",
+    [
+        {"profile": "code-alias"},
+        {"profile": "code-fixed"},
+        {"matrix": "diagonal"},
+        {"every": 3},
+        {"mixing": "theory"},
+    ],
+)
+def test_what_becomes_of_letters_is_the_same_whether_or_not_they_are_written(kind, parameters):
+    """Runs, what was metered and whole snapshots, to the bit; where a course is pursued and where none is known."""
+    environment, algorithm = world(), kind(**parameters)
+    runs = [fb.Simulation(algorithm, environment, 24) for _ in range(2)]
+    runs[1].compiled = False
+    for run in runs:
+        run.run()
+    mine, other = (run.state() for run in runs)
+    assert mine.keys() == other.keys()
+    for name, array in mine.items():
+        np.testing.assert_array_equal(array, other[name], name)
+
+
+@pytest.mark.parametrize("kind", [FNUCB, FNUCBLess])
+def test_a_course_is_pursued_where_everybody_has_one_observation(kind, monkeypatch):
+    """The letters of matrices are not written down then; with anything else to say they are."""
+    written = []
+    plain = PooledModels.handed
+    monkeypatch.setattr(PooledModels, "handed", lambda self, who: written.append(len(who)) or plain(self, who))
+    fb.simulate(kind(profile="code-alias"), world(), 6)
+    assert not written
+    fb.simulate(kind(profile="code-alias", every=2), world(), 6)
+    assert len(written) == 3

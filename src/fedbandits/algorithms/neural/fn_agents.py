@@ -8,12 +8,19 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 
 from fedbandits.algorithms.neural.fn_indices import mixed_indices
-from fedbandits.algorithms.neural.fn_messages import COLLECT
-from fedbandits.contract.arrays import BoolArray, FloatArray, IntArray, check_arms, check_feedback, check_finite
-from fedbandits.contract.messages import Message
+from fedbandits.algorithms.neural.fn_messages import COLLECT, Pooling
+from fedbandits.contract.arrays import (
+    BoolArray,
+    FloatArray,
+    IntArray,
+    check_arms,
+    check_feedback,
+    check_finite,
+    shown_to,
+)
+from fedbandits.contract.messages import Closing, Message, Opening
 from fedbandits.contract.problem import Problem
 from fedbandits.contract.streams import Streams
-from fedbandits.linalg import kernels
 from fedbandits.linalg.jit import jit
 from fedbandits.linalg.recycled import read_only
 from fedbandits.models.diagonal import DiagonalModels
@@ -93,7 +100,9 @@ class FNAgents(IndexAgents):
 
     def _indices_at_once(self, who: IntArray, arms: FloatArray, alpha: FloatArray, pool: PooledModels) -> FloatArray:
         """The same, over full matrices in which all is known that an agent has observed."""
-        check_finite("arms", who, arms)  # a rectifier would make a number of anything
+        lanes = lanes_of(arms)
+        if not _are_finite(lanes):
+            check_finite("arms", who, arms)  # a rectifier would make a number of anything
         parameters, network, told = self._parameters, self._network, read_only(self.told.values)
         root = math.sqrt(parameters.ridge)
         return mixed_indices(
@@ -104,7 +113,7 @@ class FNAgents(IndexAgents):
             self.tangent.theta,
             self._judging(),
             who,
-            lanes_of(arms),
+            lanes,
             alpha,
             pool.inverse,
             pool.theta,
@@ -125,7 +134,7 @@ class FNAgents(IndexAgents):
         if isinstance(parameters.mixing, float):
             return np.full(len(who), parameters.mixing)
         if parameters.mixing == "linear":
-            return np.minimum(np.maximum(self.data.count[who] - 3, 0) / parameters.ramp, 1.0)
+            return _risen(self.data.count, who, parameters.ramp)
         first = self.pool.since[who] == 0
         return np.where(first | (parameters.mixing == "theory"), self.alpha[who], 0.0)
 
@@ -158,8 +167,7 @@ class FNAgents(IndexAgents):
     def learn(self, who: IntArray, arms: FloatArray, picks: IntArray, rewards: FloatArray) -> None:
         """One observation per agent in `who`."""
         check_feedback(who, arms, picks, rewards, self._n, self.tangent.dim)
-        x = kernels.chosen(kernels.as_lanes(arms), picks)
-        phi = self.tangent.at(who, x[:, None])[:, 0]
+        x, phi = self.tangent.taken(who, arms, picks)
         self.pool.learn_chosen(who, phi, rewards)
         if isinstance(self.own, Spreads):
             self.own.learn(who, phi)
@@ -212,6 +220,21 @@ class FNAgents(IndexAgents):
             self.alpha[who] = arrays["alpha"]
         return None
 
+    def pursue(self, opening: Opening) -> Closing | None:
+        """Everybody hands over one observation, of which nothing is written down but what becomes of it."""
+        course, pool, own, who = opening.course, self.pool, self.own, opening.who
+        if not isinstance(course, Pooling) or isinstance(pool, DiagonalModels) or not isinstance(own, Spreads):
+            return None
+        handed = pool.handed_to(course.before, course.gram, who)
+        if handed is None:
+            return None
+        handed |= shown_to(len(who), {"gram": course.gram[None]})
+        if self._parameters.less:
+            own.mean_into(course.inverses)
+        else:
+            own.copy_into(course.inverses)
+        return Closing("handed", who, self._with_inverses(who, handed))
+
     def restore(self, sent: Message, observed: FloatArray) -> None:
         """What was handed over is new again, and networks are as they were before they were trained for it."""
         if sent.kind != "handed":
@@ -219,11 +242,15 @@ class FNAgents(IndexAgents):
         arrays = sent.arrays
         self.pool.unsettle(sent.who, arrays["gram"], arrays["moment"], arrays["count"])
         self.data.take_back(sent.who, arrays["count"])
-        self.network[sent.who] = self.before[sent.who]
+        if self._parameters.needs_network and not self._parameters.passed_on:
+            self.network[sent.who] = self.before[sent.who]
 
     def _handed(self, who: IntArray) -> dict[str, FloatArray]:
+        return self._with_inverses(who, self.pool.handed(who))
+
+    def _with_inverses(self, who: IntArray, handed: dict[str, FloatArray]) -> dict[str, FloatArray]:
+        """What is handed over besides sums; the round is about all data up to here."""
         parameters, own = self._parameters, self.own
-        handed = self.pool.handed(who)
         if isinstance(own, Spreads):
             handed["inverse"] = own.shown(who)
         else:
@@ -231,8 +258,8 @@ class FNAgents(IndexAgents):
         if parameters.by_theory:
             handed["alpha"] = self._certainty(who)
         self.data.give(who)
-        self.before[who] = self.network[who]
         if parameters.needs_network and not parameters.passed_on:
+            self.before[who] = self.network[who]
             start = {"own": self.network[who], "average": self.average[who]}
             begin = start.get(parameters.start, np.repeat(self._beginning[None], len(who), axis=0))
             self.network[who] = self._trained(who, begin.copy())
@@ -261,6 +288,23 @@ class FNAgents(IndexAgents):
         else:
             doubts = _lengths(phi, 1 / own.diagonals(who), np.arange(len(who)))
         return np.asarray(doubts.min(axis=1) / np.maximum(doubts.max(axis=1), np.finfo(np.float64).tiny))
+
+
+@jit
+def _risen(count: IntArray, who: IntArray, ramp: int) -> FloatArray:
+    """(w,) what rises from 0 to 1 over `ramp` turns, from the fourth on."""
+    found = np.empty(len(who))
+    for a in range(len(who)):
+        found[a] = min(max(count[who[a]] - 3, 0) / ramp, 1.0)
+    return found
+
+
+@jit
+def _are_finite(lanes: FloatArray) -> bool:
+    found = True
+    for value in lanes.flat:
+        found = found and bool(abs(value) < np.inf)
+    return found
 
 
 @jit

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from typing import NamedTuple
 
-from fedbandits.contract.arrays import Array
+from fedbandits.contract.arrays import Array, FloatArray
 from fedbandits.contract.facts import Embedding, Ridge
 from fedbandits.contract.problem import Problem
 from fedbandits.contract.wire import Adds, Bound, Free, Utterance, WireField, matrix, vector
@@ -16,6 +17,17 @@ FAR = 10.0
 """Networks are cut down to a norm of so many times sqrt(p): ten times that of one whose weights are standard normal."""
 
 COLLECT = Utterance("collect", "down")
+
+
+class Pooling(NamedTuple):
+    """What becomes of matrices that are handed over, the course of a `COLLECT` (`contract.messages.Opening`)."""
+
+    before: FloatArray
+    """(p, p) the sum of all that were handed over before."""
+    gram: FloatArray
+    """(p, p) where to write it with what is new."""
+    inverses: FloatArray
+    """Where to write the mean of inverses (p, p), or all of them (N, p, p)."""
 
 
 def response(problem: Problem, asked: Mapping[str, Array]) -> float:

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from fedbandits.algorithms.neural.fn_messages import COLLECT
+from fedbandits.algorithms.neural.fn_messages import COLLECT, Pooling
 from fedbandits.contract.arrays import Array, FloatArray, IntArray, places, shown_to
-from fedbandits.contract.messages import Conversation, Message
+from fedbandits.contract.messages import Closing, Conversation, Message, Opening
 from fedbandits.contract.problem import Problem
 from fedbandits.contract.server import Server
 from fedbandits.contract.streams import Streams
@@ -27,6 +27,7 @@ class FNServer(Server):
 
     keeps: ClassVar[tuple[str, ...]] = ("gram", "moment", "count", "network", "inverses")
     waits: ClassVar[bool] = True
+    pursues: ClassVar[bool] = True
 
     def __init__(self, parameters: FNUCB, problem: Problem, n: int, rng: Streams) -> None:
         self._parameters = parameters
@@ -44,10 +45,17 @@ class FNServer(Server):
         if len(callers) == 0:
             return
         parameters = self._parameters
-        new = yield Message(COLLECT.kind, self._everybody)
+        gram, inverses = self._grams.empty(self.gram.shape), self._means.empty(self.inverses.shape)
+        course = Pooling(self.gram[0], gram[0], inverses[0])
+        new = yield Opening(COLLECT.kind, self._everybody, course=course)
         if len(new.who) == 0:
             return
-        self._add(new)
+        if not isinstance(new, Closing):
+            self._pool(new, gram, inverses)
+        # written elsewhere and never again: whoever was told the last ones may go on holding them
+        self.gram, self.inverses = sealed(gram), sealed(inverses)
+        total_of(self.moment[0], new.arrays["moment"], self.moment[0])
+        self.count += new.arrays["count"].sum()
         told: dict[str, FloatArray] = {"gram": self.gram, "moment": self.moment, "count": self.count}
         told["inverse" if parameters.less else "inverses"] = self.inverses
         if parameters.passed_on:
@@ -60,11 +68,8 @@ class FNServer(Server):
             told["alpha"] = new.arrays["alpha"].min(keepdims=True)
         yield Message("model", self._everybody, shown_to(len(self._everybody), told))
 
-    def _add(self, new: Message) -> None:
-        """Take in what was handed over. Large arrays are written elsewhere and never again: whoever was told the last
-        ones may go on holding them.
-        """
-        gram, inverses = self._grams.empty(self.gram.shape), self._means.empty(self.inverses.shape)
+    def _pool(self, new: Message, gram: FloatArray, inverses: FloatArray) -> None:
+        """Write what becomes of matrices that were handed over; see `Pooling`."""
         total_of(self.gram[0], new.arrays["gram"], gram[0])
         if self._parameters.less:
             mean_of(new.arrays["inverse"], inverses[0])
@@ -72,9 +77,6 @@ class FNServer(Server):
             if len(new.who) < len(self._everybody):
                 inverses[:] = self.inverses
             inverses[0, places(new.who, len(self._everybody))] = new.arrays["inverse"]
-        self.gram, self.inverses = sealed(gram), sealed(inverses)
-        self.moment += new.arrays["moment"].sum(axis=0)
-        self.count += new.arrays["count"].sum()
 
     def _take(self, state: Mapping[str, Array], prefix: str) -> None:
         self.gram, self.inverses = np.empty_like(self.gram), np.empty_like(self.inverses)

@@ -9,7 +9,7 @@ import numpy as np
 from fedbandits.contract.arrays import FloatArray, IntArray, check_finite
 from fedbandits.models.features.features import Features
 from fedbandits.models.networks.architecture import Architecture
-from fedbandits.models.networks.evaluation import gradients, outputs
+from fedbandits.models.networks.evaluation import gradients, gradients_of_chosen, lanes_of, outputs
 
 
 class TangentFeatures(Features):
@@ -48,11 +48,15 @@ class MovingTangent(Features):
     def of(self, who: IntArray, arms: FloatArray) -> FloatArray:
         """(w,), (w, K, d) -> (w, K, p)."""
         check_finite("arms", who, arms)  # a rectifier would make a number of anything
-        return self.at(who, arms)
-
-    def at(self, who: IntArray, arms: FloatArray) -> FloatArray:
-        """As `of`, for arms that are known to be finite."""
         return _divided(gradients(self.network, self.theta, who, arms), self._divisor)
+
+    def taken(self, who: IntArray, arms: FloatArray, picks: IntArray) -> tuple[FloatArray, FloatArray]:
+        """(w, d) the arms in places `picks` (w,) and (w, p) what `of` says of them; all of it was checked before."""
+        network = self.network
+        x, phi = gradients_of_chosen(
+            network.sizes, int(network.biased), network.scale, self.theta, who, lanes_of(arms), picks
+        )
+        return x, _divided(phi, self._divisor)
 
     def offsets(self, who: IntArray, arms: FloatArray) -> FloatArray | None:
         """(w, K) what the networks say."""

@@ -230,6 +230,20 @@ def _hidden(sizes: IntArray, bias: int, theta: FloatArray, rows: IntArray, lanes
 
 
 @jit
+def gradients_of_chosen(
+    sizes: IntArray, bias: int, scale: float, theta: FloatArray, rows: IntArray, lanes: FloatArray, picks: IntArray
+) -> tuple[FloatArray, FloatArray]:
+    """(w, d) the arms that were picked of `lanes` (w, d, K), and (w, p) `gradients` of these; nothing is checked."""
+    w, d, _ = lanes.shape
+    chosen, out = np.empty((w, d, 1)), np.empty((w, theta.shape[1], 1))
+    for a in range(w):
+        for j in range(d):
+            chosen[a, j, 0] = lanes[a, j, picks[a]]
+    gradients_into(sizes, bias, scale, theta, rows, chosen, out)
+    return chosen.reshape(w, d), out.reshape(w, theta.shape[1])
+
+
+@jit
 def gradients_into(
     sizes: IntArray, bias: int, scale: float, theta: FloatArray, rows: IntArray, lanes: FloatArray, out: FloatArray
 ) -> None:
