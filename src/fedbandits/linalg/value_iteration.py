@@ -8,15 +8,15 @@ arrays, parts being summed up.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fedbandits.linalg.borrowing import borrowed
 from fedbandits.linalg.jit import jit, jit_exactly
-from fedbandits.linalg.kernels import axpy, dot, product
-from fedbandits.linalg.simd import Address, address, load, muladd, target
+from fedbandits.linalg.kernels import axpy, product, score_by_four, score_by_two
+from fedbandits.linalg.simd import REGISTER, Address, address, load, muladd, store, target, zero
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -24,6 +24,32 @@ Ints = NDArray[np.int64]
 _THIN = 4
 """An arm is thin, and its zeros are passed over, where it has at least so many numbers for each that is not zero:
 features of tables."""
+_WIDE = 5 * REGISTER
+"""Arms that are scored at once, of whichever views."""
+
+
+class Room(NamedTuple):
+    """Where value iteration writes in between."""
+
+    values: Floats
+    """(views,) the highest index of every view; NaN where it is not asked for."""
+    places: Ints
+    """(d,) which numbers of a thin arm are not zero."""
+    lanes: Floats
+    """(d, _WIDE) arms that wait for their index, arm index last."""
+    scores: Floats
+    """(_WIDE,) their indices."""
+    owners: Ints
+    """(_WIDE,) their views."""
+    moment: Floats
+    """(d,) sums of targets."""
+
+
+@jit_exactly
+def _room(views: int, d: int) -> Room:
+    lanes = np.zeros((d, _WIDE))  # some of them may be scored before anything was written there
+    places, owners = np.empty(d, np.int64), np.empty(_WIDE, np.int64)
+    return Room(np.empty(views), places, lanes, np.empty(_WIDE), owners, np.empty(d))
 
 
 @jit_exactly
@@ -40,13 +66,8 @@ def _places(x: Address, d: int, places: Ints) -> int:
 
 
 @jit_exactly
-def _index(weights: Address, inverse: Address, beta: float, x: Address, d: int, places: Ints, moved: Address) -> float:
-    """<w, x> + beta ||x||_{L^-1}; `moved` is room for d numbers."""
-    held = _places(x, d, places)
-    if held < 0:
-        product(inverse, x, d, moved)
-        dense: float = muladd(beta, np.sqrt(max(dot(moved, x, d), 0.0)), dot(weights, x, d))
-        return dense
+def _thin_index(weights: Address, inverse: Address, beta: float, x: Address, d: int, places: Ints, held: int) -> float:
+    """<w, x> + beta ||x||_{L^-1} of an arm of which the first `held` of `places` are not zero."""
     mean, square = 0.0, 0.0
     for a in range(held):
         j = places[a]
@@ -56,27 +77,64 @@ def _index(weights: Address, inverse: Address, beta: float, x: Address, d: int, 
             inner = muladd(load(0.0, row, places[b]), load(0.0, x, places[b]), inner)
         square = muladd(load(0.0, x, j), inner, square)
         mean = muladd(load(0.0, weights, j), load(0.0, x, j), mean)
-    thin: float = muladd(beta, np.sqrt(max(square, 0.0)), mean)
-    return thin
+    index: float = muladd(beta, np.sqrt(max(square, 0.0)), mean)
+    return index
 
 
 @jit_exactly
-def _value(
-    weights: Address,
-    inverse: Address,
-    beta: float,
-    limits: tuple[float, float],
-    arms: Address,
-    count: int,
-    d: int,
-    places: Ints,
-    moved: Address,
-) -> float:
-    """max over `count` arms of d numbers of the optimistic value, cut off at `limits` (b, c)."""
-    best = -np.inf
-    for k in range(count):
-        best = max(best, _index(weights, inverse, beta, address(arms, k * d), d, places, moved))
-    return max(best, limits[0]) if best < limits[1] else limits[1]  # what is no number is not below either
+def _score_waiting(weights: Address, inverse: Address, beta: float, d: int, waiting: int, room: Room) -> None:
+    """The indices of the first `waiting` arms in `room.lanes`, into the highest of their views. What an arm gets does
+    not depend, to the last bit, on who waits with it.
+    """
+    lanes, scores = address(room.lanes, 0), target(room.scores, 0)
+    if waiting <= REGISTER:
+        score_by_four(zero(1), inverse, weights, beta, lanes, _WIDE, d, scores)
+    elif waiting <= 2 * REGISTER:
+        score_by_four(zero(2), inverse, weights, beta, lanes, _WIDE, d, scores)
+    elif waiting <= 3 * REGISTER:
+        score_by_four(zero(3), inverse, weights, beta, lanes, _WIDE, d, scores)
+    else:
+        score_by_two(zero(5), inverse, weights, beta, lanes, _WIDE, d, scores)
+    for c in range(waiting):
+        view = room.owners[c]
+        room.values[view] = max(room.values[view], room.scores[c])
+
+
+@jit_exactly
+def _find_values(
+    views: Any, kept: Any, agent: int, at: int, weights: Address, inverse: Address, beta: float, room: Room
+) -> None:
+    """The highest index of every view that transitions in row `at` have led to, into `room.values`."""
+    arms, ends, seen, _ = views
+    _, to, number, _, rows = kept
+    d = arms.shape[2]
+    lanes = target(room.lanes, 0)
+    room.values[: seen[agent]] = np.nan
+    waiting = 0
+    for k in range(rows[at]):
+        times = 0
+        for part in range(number.shape[2]):
+            times += number[at, k, part]
+        view = to[at, k]
+        if times == 0 or view < 0 or not np.isnan(room.values[view]):
+            continue
+        room.values[view] = -np.inf
+        for place in range(ends[agent, view - 1] if view > 0 else 0, ends[agent, view]):
+            x = address(arms, (agent * arms.shape[1] + place) * d)
+            held = _places(x, d, room.places)
+            if held >= 0:
+                index = _thin_index(weights, inverse, beta, x, d, room.places, held)
+                room.values[view] = max(room.values[view], index)
+                continue
+            for j in range(d):
+                store(lanes, j * _WIDE + waiting, load(0.0, x, j))
+            room.owners[waiting] = view
+            waiting += 1
+            if waiting == _WIDE:
+                _score_waiting(weights, inverse, beta, d, waiting, room)
+                waiting = 0
+    if waiting > 0:
+        _score_waiting(weights, inverse, beta, d, waiting, room)
 
 
 @jit_exactly
@@ -90,37 +148,30 @@ def _add_targets(
     row: int,
     beta: float,
     limits: tuple[float, float],
-    values: Floats,
-    places: Ints,
-    room: Floats,
+    room: Room,
     out: Address,
 ) -> None:
     """Add the sum of phi (r + V(x')) over the transitions in row `at`, regressions of the next stage being those of
-    `row`, and beta negative where there is none. `values` is room for one number for each view, `room` for d.
+    `row`, beta negative where there is none, and values cut off at `limits` (b, c).
     """
-    arms, ends, seen, _ = views
+    arms = views[0]
     arm, to, number, reward, rows = kept
     d = arms.shape[2]
-    begins = agent * arms.shape[1]
-    w, inverse, moved = address(weights, row * d), address(inverses, row * d * d), target(room, 0)
-    if rows[at] > 0:
-        values[: seen[agent]] = np.nan
+    if rows[at] > 0 and beta >= 0.0:
+        ahead = address(weights, row * d), address(inverses, row * d * d)
+        _find_values(views, kept, agent, at, ahead[0], ahead[1], beta, room)
     for k in range(rows[at]):
-        times, sum_of = 0, 0.0
+        times, total = 0, 0.0
         for part in range(number.shape[2]):
             times += number[at, k, part]
-            sum_of += reward[at, k, part]
+            total += reward[at, k, part]
         if times == 0:
             continue
-        view = to[at, k]
-        if view >= 0 and beta >= 0.0:
-            if np.isnan(values[view]):
-                begin = ends[agent, view - 1] if view > 0 else 0
-                count = ends[agent, view] - begin
-                shown = address(arms, (begins + begin) * d)
-                values[view] = _value(w, inverse, beta, limits, shown, count, d, places, moved)
-            sum_of = muladd(float(times), values[view], sum_of)
-        axpy(sum_of, address(arms, (begins + arm[at, k]) * d), out, d)
+        if to[at, k] >= 0 and beta >= 0.0:
+            best = room.values[to[at, k]]
+            value = max(best, limits[0]) if best < limits[1] else limits[1]  # what is no number is not below either
+            total = muladd(float(times), value, total)
+        axpy(total, address(arms, (agent * arms.shape[1] + arm[at, k]) * d), out, d)
 
 
 @jit_exactly
@@ -140,8 +191,7 @@ def target_sums(
     """
     d = views[0].shape[2]
     sums = np.zeros((len(who), d))
-    values, places, room = np.empty(views[1].shape[1]), np.empty(d, np.int64), np.empty(d)
-    _sums_into(views, kept, who, stage, length, weights, inverses, beta, limits, values, places, room, sums)
+    _sums_into(views, kept, who, stage, length, weights, inverses, beta, limits, _room(views[1].shape[1], d), sums)
     return sums
 
 
@@ -156,12 +206,10 @@ def _sums_into(
     inverses: Floats,
     beta: float,
     limits: Floats,
-    values: Floats,
-    places: Ints,
-    room: Floats,
+    room: Room,
     sums: Floats,
 ) -> None:
-    views, kept = borrowed(views), borrowed(kept)
+    views, kept, room = borrowed(views), borrowed(kept), borrowed(room)
     d = sums.shape[1]
     last = stage == length - 1
     ahead = min(stage + 1, length - 1)
@@ -169,7 +217,7 @@ def _sums_into(
     bonus = -1.0 if last else beta
     for i in range(len(who)):
         at, row, out = who[i] * length + stage, who[i] * length + ahead, target(sums, i * d)
-        _add_targets(views, kept, who[i], at, weights, inverses, row, bonus, cut, values, places, room, out)
+        _add_targets(views, kept, who[i], at, weights, inverses, row, bonus, cut, room, out)
 
 
 @jit_exactly
@@ -186,35 +234,25 @@ def plan(known: Any, who: Ints, length: int, inverses: Floats, beta: float, most
 @jit_exactly
 def plan_one(known: Any, a: int, length: int, inverses: Floats, beta: float, most: Floats, weights: Floats) -> None:
     """What `plan` does for agent a, as part of a longer compiled loop."""
-    d = weights.shape[1]
-    values = np.empty(max(known[0][1].shape[1], known[2][1].shape[1]))
-    _plan_into(known, a, length, inverses, beta, most, weights, values, np.empty(d, np.int64), np.empty(2 * d))
+    views = max(known[0][1].shape[1], known[2][1].shape[1])
+    _plan_into(known, a, length, inverses, beta, most, weights, _room(views, weights.shape[1]))
 
 
 @jit_exactly
 def _plan_into(
-    known: Any,
-    a: int,
-    length: int,
-    inverses: Floats,
-    beta: float,
-    most: Floats,
-    weights: Floats,
-    values: Floats,
-    places: Ints,
-    room: Floats,
+    known: Any, a: int, length: int, inverses: Floats, beta: float, most: Floats, weights: Floats, room: Room
 ) -> None:
     own_views, own, told_views, told = borrowed(known)
+    room = borrowed(room)
     d = weights.shape[1]
-    moment = target(room, d)
+    moment = target(room.moment, 0)
     for back in range(length):
         at = a * length + length - 1 - back
         row = at + (1 if back > 0 else 0)
         bonus, cut = beta if back > 0 else -1.0, (-np.inf, most[row - a * length])
-        for j in range(d):
-            room[d + j] = 0.0
-        _add_targets(own_views, own, a, at, weights, inverses, row, bonus, cut, values, places, room, moment)
-        _add_targets(told_views, told, a, at, weights, inverses, row, bonus, cut, values, places, room, moment)
+        room.moment[:] = 0.0
+        _add_targets(own_views, own, a, at, weights, inverses, row, bonus, cut, room, moment)
+        _add_targets(told_views, told, a, at, weights, inverses, row, bonus, cut, room, moment)
         product(address(inverses, at * d * d), moment, d, target(weights, at * d))
 
 
