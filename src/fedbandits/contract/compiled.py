@@ -21,6 +21,7 @@ from numba.core import types
 from numba.extending import overload
 
 from fedbandits.contract.arrays import FloatArray, IntArray
+from fedbandits.linalg.jit import jit_inside
 
 ADDED, BELOW = 0, 1
 """How a mean reward and a shock become a reward: mean + shock, or 1 where the shock lies below the mean, else 0."""
@@ -28,6 +29,7 @@ ADDED, BELOW = 0, 1
 State = Any
 """A named tuple of arrays and numbers, of a type that `stands_for` knows."""
 F = TypeVar("F", bound=Callable[..., Any])
+K = TypeVar("K")
 
 
 class Block(NamedTuple):
@@ -65,7 +67,8 @@ def show(source: State, block: Block, s: int, a: int, i: int) -> None:
 
 
 def choose(agents: State, i: int, arms: FloatArray, row: int, room: FloatArray) -> int:
-    """The arm that agent i takes of those in `arms[row]` (d, K); -1 where a score is not finite.
+    """The arm that agent i takes of those in `arms[row]` (d, K); -1, nothing having changed, where a score is not
+    finite, or where it has to be asked itself (`Population.choose`).
 
     `room` is for whatever is written in between (`linalg.kernels.room_for`).
     """
@@ -97,6 +100,17 @@ def stands_for(what: Callable[..., Any], kind: type) -> Callable[[F], F]:
     return remember
 
 
+@jit_inside
+def _never(agents: State, i: int) -> bool:
+    return False
+
+
+def quiet(kind: type[K]) -> type[K]:
+    """The decorated type of states is one of agents that never call: what `calls` does for them is said."""
+    _MEANINGS[kind, calls] = _never
+    return kind
+
+
 def untouched(one: object, base: type, *methods: str) -> bool:
     """Whether these methods of `one` are those of `base`: neither a subclass nor anybody else has put others there."""
     own = getattr(one, "__dict__", {})
@@ -114,7 +128,8 @@ def _meant(what: Callable[..., Any]) -> None:
     def choice(agents: Any, *rest: Any) -> Any:
         if what is show and isinstance(agents, types.NoneType):
             return lambda agents, *rest: None
-        function = _MEANINGS.get((agents.instance_class, what)) if isinstance(agents, types.NamedTuple) else None
+        named = isinstance(agents, types.NamedTuple | types.NamedUniTuple)
+        function = _MEANINGS.get((agents.instance_class, what)) if named else None
         return None if function is None else lambda agents, *rest: function(agents, *rest)
 
     overload(what, strict=False, jit_options={"forceinline": True})(choice)

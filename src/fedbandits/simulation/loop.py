@@ -154,8 +154,17 @@ class Simulation(Stateful):
         self._earned, self._missed = Recycled(), Recycled()
         self.compiled = True
         """Whether turns are played by compiled functions where agents and world offer them; the run is the same."""
+        self.played = 0
+        """How many steps they have played."""
         wanted = (*((Coverage,) if chosen.coverage else ()), *STANDARD, *chosen.gauges)
         self._gauges: dict[str, Gauge] = {kind.name: gauge for kind in wanted if (gauge := kind.on(self)) is not None}
+
+    @property
+    def plays(self) -> bool:
+        """Whether turns can be left to compiled functions at all: agents do not talk to each other, and no gauge has to
+        be read after every step.
+        """
+        return self._relay is None and all(gauge.steady for gauge in self._gauges.values())
 
     def run(self, steps: int | None = None, progress: Progress | None = None) -> None:
         """Advance by `steps` steps, or to the horizon."""
@@ -254,7 +263,8 @@ class Simulation(Stateful):
         this step cannot be played so.
         """
         step = int(self.at)
-        if not self.compiled or self._relay is not None or self._gauges:
+        gauges = self._gauges.values()
+        if not self.compiled or not self.plays or (gauges and step == 0):
             return False
         agents = self.agents.compiled()
         block = None if agents is None else self.world.block(step)
@@ -269,6 +279,8 @@ class Simulation(Stateful):
         rewards, regrets = self._earned.empty(block.who.shape), self._missed.empty(block.who.shape)
         done, failed = play(agents, block, start, rows, rewards, regrets, self.by_agent)
         if failed >= 0:
+            if done == start and failed == block.who[start, 0]:
+                return False  # nothing has happened yet: the agents' own methods know what to do, or what is wrong
             raise ValueError(
                 f"step {block.first + done}: what agent {failed} sees, or what it earns, is not finite; it has no score"
             )
@@ -290,6 +302,10 @@ class Simulation(Stateful):
             self.syncs[after.stop - 1] = self.ledger.syncs
             self.counts[after.stop - 1] = self.ledger.counts
         self.at[...] = after.stop
+        self.played += done - start
+        for gauge in gauges:
+            gauge.pass_over(step, after.stop - 1)
+            gauge.take(after.stop - 1)
         return True
 
     def _step(self, step: int) -> None:
