@@ -12,8 +12,10 @@ from fedbandits.contract.compiled import untouched
 from fedbandits.contract.messages import Message
 from fedbandits.contract.server import patience_of
 from fedbandits.environments.linear import LinearWorld
+from fedbandits.environments.recommendation import Log, Recommendation
 from fedbandits.models.optimistic import OptimisticAgents
 from fedbandits.models.ridge import REFRESH_EVERY
+from fedbandits.simulation.gauges import Epsilon
 
 CLUSTERS = "clustered-linear:clients=8,clusters=2,dim=5,arms=6"
 CLICKS = "logistic:clients=4,dim=5,arms=6"
@@ -65,6 +67,7 @@ PLAYED = {
     "thompson-beta": COINS,
     "thompson-gaussian": "gaussian:clients=8,arms=5",
     "dp-ucb-int:epsilon=20": COINS,
+    "random": "linear",
 }
 
 
@@ -114,6 +117,39 @@ def test_in_every_world(environment):
     same(*runs("dislinucb:threshold=0.2", environment, 80))
 
 
+@pytest.mark.parametrize("schedule", ["all", "random"])
+def test_who_has_to_look_first_is_asked_itself(schedule):
+    """Agents of `rclb` remember the arms of a first turn, which comes in the middle of a block."""
+    environment = f"linear-fixed:clients=5,dim=3,arms=4,noise=0.5,schedule={schedule}"
+    played, stepped = runs("rclb", environment, 400, pieces=(1, 2, 13, 1))
+    assert 300 < played.played < 400
+    assert played.ledger.syncs > 0
+    same(played, stepped)
+
+
+def log(events):
+    rng = np.random.default_rng(4)
+    users = np.concatenate([np.repeat(np.arange(4), 5), rng.integers(0, 4, events - 20)])
+    return Log(rng.standard_normal((30, 3)), users, rng.integers(0, 9, events))
+
+
+@pytest.mark.parametrize("schedule", ["one", "all"])
+def test_logs(schedule):
+    environment = Recommendation(log=log(90), arms=5, schedule=schedule)
+    steps = 90 if schedule == "one" else 12
+    played, stepped = runs(DisLinUCB(threshold=0.2), environment, steps, pieces=(1, 5))
+    assert played.played == steps or schedule == "all"
+    same(played, stepped)
+
+
+def test_a_world_that_changes():
+    environment = "clustered-drift:clients=8,clusters=2,dim=5,arms=6"
+    played, stepped = runs("dislinucb:threshold=0.3", environment, 80, pieces=(1, 2, 33))
+    assert played.played == 80
+    assert 0 < played.world.change < 80
+    same(played, stepped)
+
+
 def test_models_are_refreshed_in_time():
     played, stepped = runs("independent-linucb", "linear:clients=2,dim=2,arms=3", REFRESH_EVERY + 40)
     assert (played.agents.models.updates < 60).all()
@@ -135,6 +171,18 @@ def test_gauges_are_read_after_every_step():
     watched = fb.simulate("dislinucb:threshold=0.2", small, 50, coverage=True)
     assert np.isfinite(watched.gauges["coverage"]).all()
     assert np.array_equal(watched.regret, fb.simulate("dislinucb:threshold=0.2", small, 50).regret)
+
+
+def test_gauges_that_rest_are_not_read_after_every_step(monkeypatch):
+    reads = []
+    read = Epsilon.read
+    monkeypatch.setattr(Epsilon, "read", lambda self, step: reads.append(step) or read(self, step))
+    played = fb.Simulation("private-linucb", "linear-bounded:clients=2,dim=3,arms=4", 60)
+    played.run()
+    shown = played.trace().gauges["epsilon"]
+    assert len(reads) < 30
+    assert len(np.unique(shown)) > 3
+    assert (np.diff(shown) >= 0).all()
 
 
 class Shy(OptimisticAgents):

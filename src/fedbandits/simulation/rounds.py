@@ -21,8 +21,8 @@ def play(
     regrets up in `by_agent` (n,).
 
     Returns the row after the last one that was played, which is one after which somebody may be calling or has to be
-    tended to, unless it is `end`; and the agent that could not decide or learn, what it saw or earned being not finite,
-    or -1.
+    tended to, or before one whose first decision an agent has to take itself, unless it is `end`; and the agent that
+    could not decide or learn, what it saw or earned being not finite, or -1.
     """
     agents, block = borrowed(agents), borrowed(block)
     rewards, regrets, by_agent = borrowed(rewards), borrowed(regrets), borrowed(by_agent)
@@ -39,7 +39,7 @@ def play(
             show(block.source, block, s, a, i)
             pick = choose(agents, i, block.arms, each_arms * row, room)
             if pick < 0:
-                return s, i
+                return s, i if s == start or a > 0 else -1
             mean = block.means[each_means * row, pick]
             shock = block.shocks[s, a]
             reward = (1.0 if shock < mean else 0.0) if block.law == BELOW else mean + shock
