@@ -61,17 +61,24 @@ class DeskPost:
         return answers
 
 
-class Deployed:
-    """n agents in files, their server's book in another, in the world that a simulation under `seed` would see."""
+class Federated:
+    """What agents know, and the world they are in: that which a simulation under `seed` would see."""
+
+    def __init__(self, algorithm: Algorithm, environment: Environment, horizon: int, seed: int = 0) -> None:
+        self.seeds = seeds_of(seed)
+        self.new_world = lambda: environment.world(horizon, seeds_of(seed).world)
+        self.world: World = self.new_world()
+        self.settings = settings_of(algorithm, self.world, seed)
+
+
+class Deployed(Federated):
+    """n agents in files, and their server's book in another."""
 
     def __init__(
         self, where: Path, algorithm: Algorithm, environment: Environment, horizon: int, seed: int = 0
     ) -> None:
-        self.seeds = seeds_of(seed)
-        self.new_world = lambda: environment.world(horizon, seeds_of(seed).world)
-        self.world: World = self.new_world()
+        super().__init__(algorithm, environment, horizon, seed)
         self.where = where
-        self.settings = settings_of(algorithm, self.world, seed)
         self.agents = [self.open(identity) for identity in range(self.settings.agents)]
         self.post = DeskPost({identity: Desk(agent) for identity, agent in enumerate(self.agents)})
         self.restart()
@@ -136,7 +143,7 @@ def wait_for(reached: Callable[[], object], seconds: float = 60.0) -> None:
 class Simulated(Together):
     """The same federation as one population in one process."""
 
-    def __init__(self, deployed: Deployed) -> None:
+    def __init__(self, deployed: Federated) -> None:
         self.world = deployed.new_world()  # worlds may move
         conditions = Conditions(server=deployed.seeds.server, common=deployed.seeds.common)
         algorithm, problem = deployed.settings.algorithm, deployed.world.problem

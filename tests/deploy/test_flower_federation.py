@@ -19,12 +19,11 @@ import pytest
 pytest.importorskip("flwr", reason="needs the extra fedbandits[deploy]")
 
 from deployed_algorithms import home
-from flower_worlds import Simulated, assert_same, live, settings_of, wait_for
+from flower_worlds import Federated, Simulated, assert_same, live, wait_for
 from misbehaving_node import LIES, LOSES, REPLAYS, behave
 from toy_algorithms import DelicatePoints
 
 import fedbandits as fb
-from fedbandits.contract.streams import seeds_of
 from fedbandits.deploy.backup import back_up
 from fedbandits.deploy.flower.conversation.carrier import Patience
 from fedbandits.deploy.flower.machine.certificates import make_key
@@ -37,13 +36,11 @@ DISLINUCB = fb.algorithms.DisLinUCB(threshold=0.5)
 PATIENCE = Patience(ring=8.0, answer=8.0, everybody=None, repeat=4.0)
 
 
-class Run:
+class Run(Federated):
     """A federation on loopback, its agents opened here as products would, and the same in a simulation."""
 
     def __init__(self, where, algorithm, environment, horizon, **how):
-        self.seeds = seeds_of(0)
-        self.world = environment.world(horizon, self.seeds.world)
-        self.settings = settings_of(algorithm, self.world, 0)
+        super().__init__(algorithm, environment, horizon)
         self.federation = Federation(where, self.settings, **({"interval": -1, "patience": PATIENCE} | how))
         self.simulated = Simulated(self)
 

@@ -66,3 +66,15 @@ def test_the_publications_constants():
     link = MeanFunction("logistic")
     assert link.steepest == 0.25
     np.testing.assert_allclose(link.flattest, 0.19661193324148185, rtol=1e-14)
+
+
+def test_side_by_side_or_alone_is_the_same_number():
+    """Means of many are found several registers at a time, those left over one by one: to the same bits."""
+    rng = np.random.default_rng(0)
+    ends = [np.nan, np.inf, -np.inf, 0.0, -0.0, 5e-324, 1e300, -1e300]
+    edges = [limit + step for limit in (-709, -708, 708, 709) for step in (-1e-9, 0.0, 1e-9)]
+    z = np.concatenate([3 * rng.standard_normal(1001), rng.uniform(-800, 800, 500), ends, edges])
+    for size in (1, 3, 4, 7, 8, 9, 16, len(z)):
+        some = rng.permutation(z)[:size]
+        alone = np.array([mean(0, one) for one in some])
+        np.testing.assert_array_equal(means(0, some), alone)

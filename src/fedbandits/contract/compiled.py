@@ -3,8 +3,14 @@
 A simulation goes from step to step in Python unless both sides can do without: a world that has drawn several turns
 beforehand hands them over as a `Block` (`World.block`), and a population hands over the arrays it is made up of
 (`Population.compiled`) as a named tuple of a type of its own, for which it has said by `stands_for` how one agent of it
-chooses, learns, and knows that it is time to talk. `simulation.rounds` then plays turn after turn until somebody has to
-be heard.
+chooses, learns, and knows that it is time to talk. A world that moves has drawn what decides where choices lead, and
+says in the same way what an agent sees (`show`) and what its choice brings (`pay`). `simulation.rounds` then plays turn
+after turn until somebody has to be heard.
+
+Even that needs no interpreter where a server knows agents that answer as these do: it hands over the arrays of both
+(`Server.compiled`) and says by `stands_for` how they talk (`hear`), counting everything that crosses (`Books`). Agents
+may then make something of what they were told as late as they next decide (`attend`): whoever looks at them after the
+compiled loop finds nothing that is not up to date.
 
 Nothing may come out differently, to the last bit: compiled functions are used by the population's own methods as well,
 or follow the same operations. `Population.choose`, `learn` and `calling` remain what an agent does; a subclass that
@@ -21,6 +27,7 @@ from numba.core import types
 from numba.extending import overload
 
 from fedbandits.contract.arrays import FloatArray, IntArray
+from fedbandits.contract.booking import Books
 from fedbandits.linalg.jit import jit_inside
 
 ADDED, BELOW = 0, 1
@@ -54,14 +61,21 @@ class Block(NamedTuple):
     law: int
     """`ADDED` or `BELOW`."""
     source: State = None
-    """Where arms come from that are found right before a decision (`show`), in a named tuple of a type that
-    `stands_for` knows: `arms` and `means` then have one row, and they, `best` and `chance` are room to write into. None
-    where all of them are drawn."""
+    """Where arms come from that are found right before a decision (`show`), and perhaps what choices bring (`pay`), in
+    a named tuple of a type that `stands_for` knows: `arms` and `means` then have as many rows as that needs, and they,
+    `best` and `chance` are room to write into. None where all of them are drawn."""
 
 
-def show(source: State, block: Block, s: int, a: int, i: int) -> None:
-    """Write what agent i sees in row s of `block`, where it is in place a: `block.arms[0]`, `block.means[0]` and the
-    numbers (s, a) of `block.best` and `block.chance`. Nothing where `source` is None.
+def show(source: State, block: Block, s: int, a: int, i: int) -> int:
+    """The row of `block.arms` that agent i sees in row s of `block`, where it is in place a. Whoever finds arms right
+    before a decision writes them, their means, and the numbers (s, a) of `block.best` and `block.chance`.
+    """
+    raise NotImplementedError
+
+
+def pay(source: State, block: Block, s: int, a: int, i: int, pick: int) -> tuple[float, float]:
+    """The reward and the regret of agent i for `pick`, in row s of `block`, where it is in place a. A world that moves
+    has moved then, and has written the number (s, a) of `block.chance`; for all others means and shocks say it.
     """
     raise NotImplementedError
 
@@ -85,12 +99,29 @@ def calls(agents: State, i: int) -> bool:
     raise NotImplementedError
 
 
+HEARD, PENDING, FAILED = 0, 1, 2
+"""How a step ends: the server has had the floor; it has to be given the floor by somebody else; agents were told what
+nothing can be computed from."""
+
+
+def hear(server: State, agents: State, due: bool, books: Books) -> int:
+    """Give the server the floor after a step, in which somebody may have begun to call if `due`: `HEARD`, `FAILED`, or
+    `PENDING` where it cannot have it here, and nothing has changed.
+    """
+    raise NotImplementedError
+
+
+def attend(server: State, i: int) -> bool:
+    """Agent i is about to decide: let it know what it was told. Whether that could be done."""
+    raise NotImplementedError
+
+
 _MEANINGS: dict[tuple[type, Callable[..., Any]], Callable[..., Any]] = {}
 
 
 def stands_for(what: Callable[..., Any], kind: type) -> Callable[[F], F]:
-    """The decorated function, of `linalg.jit.jit_inside`, is what `show`, `choose`, `learn` or `calls` does for
-    states of type `kind`.
+    """The decorated function, of `linalg.jit.jit_inside`, is what `show`, `pay`, `choose`, `learn`, `calls`, `hear` or
+    `attend` does for states of type `kind`.
     """
 
     def remember(function: F) -> F:
@@ -122,18 +153,55 @@ def _inherited(kind: type, base: type, methods: tuple[str, ...]) -> bool:
     return all(getattr(kind, name) is getattr(base, name) for name in methods)
 
 
+@jit_inside
+def _drawn_row(source: State, block: Block, s: int, a: int, i: int) -> int:
+    """`show` of arms that are drawn."""
+    return s * block.who.shape[1] + a if block.arms.shape[0] > 1 else 0
+
+
+@jit_inside
+def _drawn_pay(source: State, block: Block, s: int, a: int, i: int, pick: int) -> tuple[float, float]:
+    """`pay` by means and shocks."""
+    row = s * block.who.shape[1] + a if block.means.shape[0] > 1 else 0
+    mean, shock = block.means[row, pick], block.shocks[s, a]
+    reward = (1.0 if shock < mean else 0.0) if block.law == BELOW else mean + shock
+    return reward, block.best[s, a] - mean
+
+
+@jit_inside
+def _leave_pending(server: State, agents: State, due: bool, books: Books) -> int:
+    """`hear` where no server is spoken for."""
+    return PENDING
+
+
+@jit_inside
+def _know_already(server: State, i: int) -> bool:
+    """`attend` where no server is spoken for."""
+    return True
+
+
+_OF_NOBODY = {show: _drawn_row, hear: _leave_pending, attend: _know_already}
+"""Where there is no source of arms, or no server that is spoken for."""
+
+
+def _meaning(what: Callable[..., Any], kind: Any) -> Callable[..., Any] | None:
+    """What stands for `what`, states being of the compiler's type `kind`."""
+    if isinstance(kind, types.NoneType) and what in _OF_NOBODY:
+        return _OF_NOBODY[what]
+    named = isinstance(kind, types.NamedTuple | types.NamedUniTuple)
+    said = _MEANINGS.get((kind.instance_class, what)) if named else None
+    return _drawn_pay if said is None and what is pay else said
+
+
 def _meant(what: Callable[..., Any]) -> None:
     """Whoever compiles a call of `what` compiles a call of what stands for it."""
 
     def choice(agents: Any, *rest: Any) -> Any:
-        if what is show and isinstance(agents, types.NoneType):
-            return lambda agents, *rest: None
-        named = isinstance(agents, types.NamedTuple | types.NamedUniTuple)
-        function = _MEANINGS.get((agents.instance_class, what)) if named else None
+        function = _meaning(what, agents)
         return None if function is None else lambda agents, *rest: function(agents, *rest)
 
     overload(what, strict=False, jit_options={"forceinline": True})(choice)
 
 
-for _function in (show, choose, learn, calls):
+for _function in (show, pay, choose, learn, calls, hear, attend):
     _meant(_function)

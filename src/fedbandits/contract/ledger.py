@@ -27,6 +27,11 @@ DIRECTIONS: tuple[Direction, ...] = ("up", "down", "peer")
 _ROWS = {direction: row for row, direction in enumerate(DIRECTIONS)}
 
 
+def row_of(direction: Direction) -> int:
+    """The row of `Ledger.counts` in which a direction is counted."""
+    return _ROWS[direction]
+
+
 @dataclass(frozen=True, slots=True)
 class Tally:
     """Counts in the four units."""

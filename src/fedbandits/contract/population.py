@@ -70,6 +70,12 @@ class Population(Stateful):
     def tend(self) -> None:
         """Do what compiled functions leave to be done after a step that they played."""
 
+    def answering(self) -> Any:
+        """The arrays that `answer` reads and writes, by reference, in a named tuple of a type that says how: for
+        servers that talk to these agents without the interpreter (`Server.compiled`). None where they have to be asked.
+        """
+        return None
+
     # in episodes
 
     @property

@@ -5,9 +5,10 @@ from __future__ import annotations
 import sys
 from abc import abstractmethod
 from functools import cache
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from fedbandits.contract.arrays import IntArray, State
+from fedbandits.contract.booking import Speech
 from fedbandits.contract.messages import Conversation
 from fedbandits.contract.state import Stateful
 
@@ -39,6 +40,19 @@ class Server(Stateful):
 
     def passed(self, steps: int) -> None:
         """`steps` steps are over, in which nobody called and nobody was given the floor."""
+
+    def compiled(self, answering: Any) -> Any:
+        """The arrays this server and agents that answer like that (`Population.answering`) are made up of, in a named
+        tuple for which compiled functions stand (`contract.compiled.hear`), or None. What is said then is `speech`.
+        Asked for again whenever anything but those functions may have changed either.
+        """
+        return None
+
+    def tend(self) -> None:
+        """Do what compiled functions leave to be done after steps in which they gave it the floor."""
+
+    speech: ClassVar[Speech] = ()
+    """The messages of conversations that are compiled."""
 
     def portrait(self) -> State:
         """Named arrays for people to look at, as ``graph`` (n, n) and ``clusters`` (m, n); see `portrait`. Copies."""

@@ -255,6 +255,13 @@ class Wire:
         known = self._known_form(message, direction)
         return self._measure(message, direction, row) if known is None else known.size
 
+    def passed(self, kind: str, direction: Direction) -> Size | None:
+        """What a share of the last message of this kind weighed that was checked; None before the first, and where
+        shares differ from agent to agent.
+        """
+        known = self._passed.get((kind, direction))
+        return None if known is None else known.size
+
     def _known_form(self, message: Message, direction: Direction) -> _Form | None:
         """What a message of this kind looked like that has passed, if this one looks like it; None where shares differ
         from agent to agent.

@@ -73,11 +73,12 @@ def _look_out(means: FloatArray, row: int) -> tuple[float, float]:
 
 @stands_for(show, Hashed)
 @jit_inside
-def _show_in_block(arms: Hashed, block: Block, s: int, a: int, i: int) -> None:
+def _show_in_block(arms: Hashed, block: Block, s: int, a: int, i: int) -> int:
     _show(arms, block.first + s, i, block.arms, block.means, 0)
     if arms.link != _IDENTITY:
         to_means(arms.link, block.means[0], block.means.shape[1])
     block.best[s, a], block.chance[s, a] = _look_out(block.means, 0)
+    return 0
 
 
 @jit_exactly

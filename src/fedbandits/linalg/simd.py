@@ -12,6 +12,7 @@ checked against their size: the caller has to.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any, TypeAlias, cast
 
@@ -267,6 +268,42 @@ def where_positive(typingctx: Any, a: Any, b: Any) -> Any:
     def emit(builder: Any, kind: ir.Type, x: Any, y: Any) -> Any:
         nought = ir.Constant(kind, [0.0] * REGISTER if kind == _VECTOR else 0.0)
         return builder.select(builder.fcmp_ordered(">", x, nought), y, nought)
+
+    return _elementwise(emit, a, b)
+
+
+@_inside
+def between(typingctx: Any, a: Any, low: Any, high: Any) -> Any:
+    """min(max(a, low), high), scalars being spread; NaN stays NaN."""
+
+    def emit(builder: Any, kind: ir.Type, x: Any, least: Any, most: Any) -> Any:
+        x = builder.select(builder.fcmp_ordered("<", x, least), least, x)
+        return builder.select(builder.fcmp_ordered(">", x, most), most, x)
+
+    return _elementwise(emit, a, low, high)
+
+
+@_inside
+def where_within(typingctx: Any, a: Any, low: Any, high: Any, b: Any) -> Any:
+    """0 where a < low, infinity where a > high, and b elsewhere, scalars being spread."""
+
+    def emit(builder: Any, kind: ir.Type, x: Any, least: Any, most: Any, y: Any) -> Any:
+        nought, endless = (ir.Constant(kind, [v] * REGISTER if kind == _VECTOR else v) for v in (0.0, math.inf))
+        y = builder.select(builder.fcmp_ordered(">", x, most), endless, y)
+        return builder.select(builder.fcmp_ordered("<", x, least), nought, y)
+
+    return _elementwise(emit, a, low, high, b)
+
+
+@_inside
+def raised(typingctx: Any, a: Any, b: Any) -> Any:
+    """a 2^n, where n are the lowest bits of b: they are added to the exponent of a."""
+
+    def emit(builder: Any, kind: ir.Type, x: Any, y: Any) -> Any:
+        whole = ir.VectorType(ir.IntType(64), REGISTER) if kind == _VECTOR else ir.IntType(64)
+        by = ir.Constant(whole, [52] * REGISTER if kind == _VECTOR else 52)
+        lifted = builder.add(builder.bitcast(x, whole), builder.shl(builder.bitcast(y, whole), by))
+        return builder.bitcast(lifted, kind)
 
     return _elementwise(emit, a, b)
 

@@ -14,21 +14,40 @@ The rules, of which the fact `Episodes` is the short form:
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
 from fedbandits.contract.arrays import BoolArray, FloatArray, IntArray, check_arms, check_feedback, decided
 from fedbandits.linalg import kernels
-from fedbandits.linalg.jit import jit_exactly
-from fedbandits.models.features import Features
+from fedbandits.linalg.jit import jit_exactly, jit_inside
+from fedbandits.models.features import Features, Identity
+from fedbandits.models.ridge import RidgeArrays, learn_one
 from fedbandits.models.situated import SituatedAgents
 from fedbandits.models.stage_models import StageModels
-from fedbandits.models.transitions import NOTHING, Transitions
-from fedbandits.models.views import find_view
+from fedbandits.models.transitions import NOTHING, Table, Transitions, add_one
+from fedbandits.models.views import ViewTable, find_view
 
 FRESH = 0
 """The part of an agent's own transitions that nobody else has been told of."""
+
+
+SPOKEN_FOR = ("choose", "learn", "regressions", "closed", "calling", "situate", "heard", "standing", "_close")
+"""Methods of `EpisodicAgents` in whose place compiled functions are called."""
+
+
+class Walkers(NamedTuple):
+    """`EpisodicAgents` that see the arms as they are, for compiled loops: all but what they act on."""
+
+    views: ViewTable
+    seen: FloatArray
+    """The arms of all views, (n room, d, 1)."""
+    own: Table
+    models: RidgeArrays
+    stage: IntArray
+    trail_view: IntArray
+    trail_arm: IntArray
+    trail_reward: FloatArray
 
 
 class EpisodicAgents(SituatedAgents):
@@ -77,6 +96,23 @@ class EpisodicAgents(SituatedAgents):
         widths = np.full(len(who), self.beta)
         rows = who * self.length + self.standing(who)
         return decided(who, kernels.pick_optimistic(inverses, weights, widths, rows, lanes))
+
+    def walkers(self) -> Walkers | None:
+        """These agents for compiled loops, whatever a subclass does, with room for one more turn of everybody; None
+        where features are unknown to them, or an agent was told its stage.
+        """
+        known = isinstance(self.features, Identity) and type(self.models) is StageModels
+        if not known or not self.counting():
+            return None
+        self.own.make_room()
+        views, models = self.own.views, self.models
+        seen = views.arms.reshape(-1, models.dim, 1)
+        trail = self.stage, self.trail_view, self.trail_arm, self.trail_reward
+        return Walkers(views.table, seen, self.own.table, models.arrays(), *trail)
+
+    def tend(self) -> None:
+        """See `Population`; room is made when it is asked for, by `walkers`."""
+        self.models.refresh()
 
     def scores(self, who: IntArray, arms: FloatArray) -> FloatArray | None:
         """The index of every arm; see `Population`."""
@@ -131,22 +167,85 @@ def _walk(
     views: Any, trail: Any, who: IntArray, seen: FloatArray, over: BoolArray, picks: IntArray, rewards: FloatArray
 ) -> BoolArray:
     """Note one stage of each of `who`, or that its episode is `over`; returns (w,) whose is."""
-    arms, ends, count, slots = views
-    stage, trail_view, trail_arm, trail_reward = trail
     done = np.zeros(len(who), np.bool_)
     for i in range(len(who)):
         a = who[i]
-        if over[i]:
-            done[i] = stage[a] > 0
-            continue
-        view = find_view(arms[a], ends[a], count[a : a + 1], slots[a], seen[i])
-        h = stage[a]
-        trail_view[a, h] = view
-        trail_arm[a, h] = (ends[a, view - 1] if view > 0 else 0) + picks[i]
-        trail_reward[a, h] = rewards[i]
-        stage[a] = h + 1
-        done[i] = h + 1 == trail_view.shape[1]
+        done[i] = trail[0][a] > 0 if over[i] else _walk_one(views, trail, a, seen[i], picks[i], rewards[i])
     return done
+
+
+@jit_exactly
+def _walk_one(views: Any, trail: Any, a: int, seen: FloatArray, pick: int, reward: float) -> bool:
+    """Note one stage of agent a; returns whether it was the last."""
+    arms, ends, count, slots = views
+    stage, trail_view, trail_arm, trail_reward = trail
+    view = find_view(arms[a], ends[a], count[a : a + 1], slots[a], seen)
+    h = stage[a]
+    trail_view[a, h] = view
+    trail_arm[a, h] = (ends[a, view - 1] if view > 0 else 0) + pick
+    trail_reward[a, h] = reward
+    stage[a] = h + 1
+    return bool(h + 1 == trail_view.shape[1])
+
+
+@jit_exactly
+def _seen(arms: FloatArray, row: int) -> tuple[FloatArray, bool]:
+    """(K, d) the arms in `arms[row]` (d, K), as `learn` keeps them, and whether all of them are zero."""
+    _, d, count = arms.shape
+    seen = np.empty((count, d))
+    over = True
+    for j in range(d):
+        for k in range(count):
+            seen[k, j] = arms[row, j, k] + 0.0  # there is no negative zero
+            over &= seen[k, j] == 0.0
+    return seen, over
+
+
+@jit_exactly
+def _has_room(views: Any, a: int, count: int) -> bool:
+    """Whether agent a can be shown `count` arms that it has never seen."""
+    arms, ends, views_of, _ = views
+    known = views_of[a]
+    used = ends[a, known - 1] if known > 0 else 0
+    return bool(known < ends.shape[1] and used + count <= arms.shape[1])
+
+
+@jit_inside
+def walk_on(
+    agents: Walkers, i: int, arms: FloatArray, row: int, pick: int, reward: float, room: FloatArray
+) -> tuple[bool, bool]:
+    """What `EpisodicAgents.learn` does for agent i, which has taken the arm `pick` of `arms[row]` (d, K): whether its
+    episode is over, and whether somebody has to `tend` to it or make room.
+    """
+    seen, over = _seen(arms, row)
+    trail = agents.stage, agents.trail_view, agents.trail_arm, agents.trail_reward
+    if over:
+        done = agents.stage[i] > 0
+    else:
+        if not _has_room(agents.views, i, len(seen)):
+            raise ValueError("a turn shows more arms than the problem says there are")
+        done = _walk_one(agents.views, trail, i, seen, pick, reward)
+    due = not _has_room(agents.views, i, len(seen))
+    if done:
+        length, rows = agents.trail_view.shape[1], agents.views[0].shape[1]
+        stages = agents.stage[i]
+        for h in range(stages):
+            at, arm = i * length + h, agents.trail_arm[i, h]
+            to = agents.trail_view[i, h + 1] if h + 1 < stages else NOTHING
+            due |= not add_one(agents.own, at, arm, to, agents.trail_reward[i, h], FRESH)
+            due |= learn_one(agents.models, at, agents.seen, i * rows + arm, 0, 0.0, room)
+        agents.stage[i] = 0
+    return done, due
+
+
+@jit_inside
+def farthest_one(agents: Walkers, i: int) -> float:
+    """The growth of log det V in the stage of agent i where it is largest."""
+    length = agents.trail_view.shape[1]
+    most: float = agents.models.growth[i * length]
+    for h in range(1, length):
+        most = max(most, agents.models.growth[i * length + h])
+    return most
 
 
 @jit_exactly

@@ -126,6 +126,11 @@ class OptimisticAgents(Population):
             return None
         return Optimists(self.models.arrays(), self._rule, watch)
 
+    def answering(self) -> Any:
+        """See `Population`."""
+        known = type(self.models) is RidgeModels and untouched(self, OptimisticAgents, "answer", "calling")
+        return self.models.sharers(counted=self._counted) if known else None
+
     def tend(self) -> None:
         """See `Population`."""
         self.models.refresh()

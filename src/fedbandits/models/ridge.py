@@ -167,6 +167,11 @@ class RidgeModels(Stateful):
         _settle(RidgeSums(*base), RidgeSums(*fresh), who, self.growth, handed)
         return handed
 
+    def sharers(self, *, counted: bool) -> Sharers:
+        """These models for compiled conversations, by reference."""
+        results = RidgeResults(self.inverse, self.theta, self.logdet, self.growth)
+        return Sharers(RidgeSums(*self.base), RidgeSums(*self.fresh), results, self.updates, self.ridge, counted)
+
     def unsettle(self, who: IntArray, gram: FloatArray, moment: FloatArray, count: FloatArray) -> None:
         """Move the given part of `base` back into `fresh`: nothing known changes, but growth is measured from before it
         was settled.
@@ -394,6 +399,79 @@ def _write_anew(
         results.logdet[i] = known.logdet[found]
         results.growth[i] = known.growth[found]
         updates[i] = 0
+
+
+class Sharers(NamedTuple):
+    """`RidgeModels` whose agents hand over what is fresh and take in what they are told, for compiled conversations."""
+
+    base: RidgeSums
+    fresh: RidgeSums
+    results: RidgeResults
+    updates: IntArray
+    ridge: float
+    counted: bool
+    """Whether counts travel."""
+
+
+class Workspace(NamedTuple):
+    """Room for factorising one model of dimension d, with rows of `kernels.pitch_of(d)`."""
+
+    upper: FloatArray
+    lower: FloatArray
+    work: FloatArray
+    gram: FloatArray
+    moment: FloatArray
+
+
+def workspace(d: int) -> Workspace:
+    """Room for models of dimension d."""
+    pitch = int(kernels.pitch_of(d))
+    return Workspace(
+        kernels.aligned((d * pitch,)),
+        kernels.aligned((d * pitch,)),
+        kernels.aligned((2 * pitch,)),
+        kernels.aligned((d, d)),
+        np.zeros(d),
+    )
+
+
+@jit
+def solve_shared(gram: FloatArray, moment: FloatArray, ridge: float, room: Workspace, known: RidgeResults) -> bool:
+    """What follows from row 0 of the given sums, written to row 0 of `known`; whether anything does."""
+    gram, moment, room, known = borrowed(gram), borrowed(moment), borrowed(room), borrowed(known)
+    u, w, s = target(room.upper, 0), target(room.lower, 0), target(room.work, 0)
+    inverse, theta = target(known.inverse, 0), target(known.theta, 0)
+    d = moment.shape[1]
+    logdet = kernels.factorise_one(address(gram, 0), address(moment, 0), ridge, d, u, w, s, inverse, theta)
+    known.logdet[0], known.growth[0] = logdet, 0.0
+    return bool(abs(logdet) < np.inf)
+
+
+@jit
+def refresh_one(agents: Sharers, i: int, room: Workspace) -> bool:
+    """Compute anew what agent i knows, as `RidgeModels.replace` and `absorb` do once `base` is what they leave; False
+    where nothing follows from it.
+    """
+    agents, room = borrowed(agents), borrowed(room)
+    base, fresh, results = agents.base, agents.fresh, agents.results
+    d = fresh.moment.shape[1]
+    u, w, s = target(room.upper, 0), target(room.lower, 0), target(room.work, 0)
+    gram, moment = address(base.gram, i * d * d), address(base.moment, i * d)
+    own = fresh.seen[i] > 0.0
+    settled = 0.0
+    if own:
+        settled = kernels.logdet_one(gram, agents.ridge, d, u, s)
+        for j in range(d):
+            for k in range(d):
+                room.gram[j, k] = base.gram[i, j, k] + fresh.gram[i, j, k]
+            room.moment[j] = base.moment[i, j] + fresh.moment[i, j]
+        gram, moment = address(room.gram, 0), address(room.moment, 0)
+    inverse, theta = target(results.inverse, i * d * d), target(results.theta, i * d)
+    logdet = kernels.factorise_one(gram, moment, agents.ridge, d, u, w, s, inverse, theta)
+    results.logdet[i] = logdet
+    results.growth[i] = logdet - settled if own else 0.0
+    agents.updates[i] = 0
+    return bool(abs(logdet) < np.inf and abs(settled) < np.inf)
 
 
 @jit

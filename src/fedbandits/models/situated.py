@@ -34,6 +34,10 @@ class SituatedAgents(Population):
             raise ValueError(f"stages lie in 0..{self.length - 1} (got {stages.tolist()})")
         self._asked[who] = stages
 
+    def counting(self) -> bool:
+        """Whether everybody goes by what it counts."""
+        return bool((self._asked == _COUNTED).all())
+
     def heard(self, who: IntArray) -> None:
         """`who` have learned something: they go by what they count again."""
         self._asked[who] = _COUNTED

@@ -67,15 +67,16 @@ class Transitions(Stateful):
 
     Row agent H + stage of `arm`, `to` (n H, room) and of `number`, `reward` (n H, room, parts) has the distinct
     transitions of that stage, `rows` (n H,) of them: the row of the arm in `views.arms`, the view it led to (`NOTHING`
-    at the end of an episode), how often, and what was paid in all.
+    at the end of an episode), how often, and what was paid in all. `arms` is how many arms are shown at a turn, where
+    that is known.
     """
 
     keeps: ClassVar[tuple[str, ...]] = ("views", "arm", "to", "number", "reward", "rows")
     resizes: ClassVar[frozenset[str]] = frozenset({"arm", "to", "number", "reward"})
 
-    def __init__(self, n: int, dim: int, length: int, parts: int = 1) -> None:
+    def __init__(self, n: int, dim: int, length: int, parts: int = 1, arms: int = 1) -> None:
         self.length = length
-        self.views = Views(n, dim)
+        self.views = Views(n, dim, arms)
         self.arm = np.zeros((n * length, _FEW), dtype=np.int64)
         self.to = np.zeros((n * length, _FEW), dtype=np.int64)
         self.number = np.zeros((n * length, _FEW, parts), dtype=np.int64)
@@ -87,6 +88,11 @@ class Transitions(Stateful):
         if len(at):
             self._make_room(int(self.rows[at].max()) + 1)
             _add(self.table, at, arm, to, reward, part)
+
+    def make_room(self) -> None:
+        """Room for one more view of everybody, and one more transition in every stage."""
+        self.views.make_room(np.arange(len(self.views.count)), 1, self.views.widest)
+        self._make_room(int(self.rows.max(initial=0)) + 1)
 
     def move(self, who: IntArray, source: int, target: int) -> None:
         """All transitions of one part of `who` are of another one from now on."""
@@ -186,12 +192,19 @@ def _note(kept: Any, at: int, arm: int, to: int) -> int:
 
 
 @jit_exactly
+def add_one(kept: Any, at: int, arm: int, to: int, paid: float, part: int) -> bool:
+    """One transition in row `at`, as part of a longer compiled loop; whether there is room for another one."""
+    _, _, number, reward, rows = kept
+    k = _note(kept, at, arm, to)
+    number[at, k, part] += 1
+    reward[at, k, part] += paid
+    return bool(rows[at] < number.shape[1])
+
+
+@jit_exactly
 def _add(kept: Any, at: IntArray, arm: IntArray, to: IntArray, paid: FloatArray, part: int) -> None:
-    number, reward = kept[2], kept[3]
     for i in range(len(at)):
-        k = _note(kept, at[i], arm[i], to[i])
-        number[at[i], k, part] += 1
-        reward[at[i], k, part] += paid[i]
+        add_one(kept, at[i], arm[i], to[i], paid[i], part)
 
 
 @jit_exactly

@@ -22,13 +22,15 @@ class Views(Stateful):
     (n, views) where each of them ends, and how many there are, `count` (n,).
 
     A set is found again by its numbers, in constant time. Where features are finite, as in a tabular problem, there are
-    no more of them than states; else every turn adds one. Sets may differ in size.
+    no more of them than states; else every turn adds one. Sets may differ in size; `widest` is what one has at most, as
+    far as that is known beforehand.
     """
 
     keeps: ClassVar[tuple[str, ...]] = ("arms", "ends", "count")
     resizes: ClassVar[frozenset[str]] = frozenset({"arms", "ends"})
 
-    def __init__(self, n: int, dim: int) -> None:
+    def __init__(self, n: int, dim: int, widest: int = 1) -> None:
+        self.widest = widest
         self.arms = np.zeros((n, _FEW, dim))
         self.ends = np.zeros((n, _FEW), dtype=np.int64)
         self.count = np.zeros(n, dtype=np.int64)

@@ -48,6 +48,13 @@ class EpisodeBook(Stateful):
         held = self.stage, self.running, self.totals, self.count, self.returns
         _note(*held, self.length, turn.who, over, outcome.rewards, outcome.regrets)
 
+    def follow(self, who: IntArray, over: BoolArray, rewards: FloatArray, regrets: FloatArray, start: int) -> int:
+        """Note turns that were played one after the other, rows `start` and after of arrays (B, w), up to one in which
+        an episode ended; returns the row after the last one that was noted.
+        """
+        held = self.stage, self.running, self.totals, self.count, self.returns
+        return _follow(*held, self.length, who, over, rewards, regrets, start)
+
     def recent(self) -> float:
         """The mean return of the last 50 episodes of each agent, or of those there were; NaN before there was one."""
         kept = int(np.minimum(self.count, _RECENT).sum())
@@ -82,3 +89,25 @@ def _note(
             count[a] += 1
             running[a] = 0.0
             stage[a] = 0
+
+
+@jit_exactly
+def _follow(
+    stage: IntArray,
+    running: FloatArray,
+    totals: FloatArray,
+    count: IntArray,
+    returns: FloatArray,
+    length: int,
+    who: IntArray,
+    over: BoolArray,
+    rewards: FloatArray,
+    regrets: FloatArray,
+    start: int,
+) -> int:
+    before = totals[0]
+    for s in range(start, len(who)):
+        _note(stage, running, totals, count, returns, length, who[s], over[s], rewards[s], regrets[s])
+        if totals[0] != before:
+            return s + 1
+    return len(who)

@@ -35,6 +35,9 @@ class Gauge(Stateful):
     steady: ClassVar[bool] = False
     """Whether it shows the same from one moment to the next at which somebody is heard or tended to
     (`Population.tend`), so that it need not be read in between."""
+    of_episodes: ClassVar[bool] = False
+    """Whether it reads what the run has noted of finished episodes, and nothing else: it then shows the same until the
+    next one is over, and need not be read after every step."""
 
     def __init__(self, run: Simulation) -> None:
         self._run = run
@@ -198,6 +201,8 @@ class BayesRegret(Gauge):
 
 class _OfEpisodes(Gauge):
     """Reads what the run has noted of finished episodes; see `episodes`."""
+
+    of_episodes: ClassVar[bool] = True
 
     @classmethod
     def on(cls, run: Simulation) -> Self | None:

@@ -5,15 +5,17 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping
 from functools import cache
-from typing import ClassVar, Unpack
+from typing import Any, ClassVar, Unpack
 
 import numpy as np
 from threadpoolctl import ThreadpoolController
 
 from fedbandits.contract.algorithm import Algorithm, bounds_of, wire_of
-from fedbandits.contract.arrays import Array, FloatArray, State
+from fedbandits.contract.arrays import Array, BoolArray, FloatArray, IntArray, State
+from fedbandits.contract.booking import Books, books_of
 from fedbandits.contract.budget import portrayed
 from fedbandits.contract.catalogue import ConfigError
+from fedbandits.contract.compiled import FAILED, PENDING
 from fedbandits.contract.facts import Contamination, Place
 from fedbandits.contract.ledger import DIRECTIONS, UNITS, Ledger
 from fedbandits.contract.portrait import EDGES, TRUTH, links
@@ -164,7 +166,7 @@ class Simulation(Stateful):
         """Whether turns can be left to compiled functions at all: agents do not talk to each other, and no gauge has to
         be read after every step.
         """
-        return self._relay is None and all(gauge.steady for gauge in self._gauges.values())
+        return self._relay is None and all(gauge.steady or gauge.of_episodes for gauge in self._gauges.values())
 
     def run(self, steps: int | None = None, progress: Progress | None = None) -> None:
         """Advance by `steps` steps, or to the horizon."""
@@ -263,26 +265,33 @@ class Simulation(Stateful):
         this step cannot be played so.
         """
         step = int(self.at)
-        gauges = self._gauges.values()
-        if not self.compiled or not self.plays or (gauges and step == 0):
+        resting = [gauge for gauge in self._gauges.values() if gauge.steady]
+        if not self.compiled or not self.plays or (resting and step == 0):
             return False
         agents = self.agents.compiled()
         block = None if agents is None else self.world.block(step)
         if block is None:
             return False
+        server, books = (None, None) if resting else self._spoken_for()
         start = step - block.first
         rows = min(len(block.who), end - block.first)
-        if self.server is not None:
+        if self.server is not None and server is None:
             # who calls before anybody has decided is heard in every step, until it calls no longer
             patience = 0 if self.agents.calling().any() else patience_of(self.server)
             rows = min(rows, start + 1 + patience)
         rewards, regrets = self._earned.empty(block.who.shape), self._missed.empty(block.who.shape)
-        done, failed = play(agents, block, start, rows, rewards, regrets, self.by_agent)
+        over = np.empty((0, 0) if self.episodes is None else block.who.shape, dtype=np.bool_)
+        earned = rewards, regrets, over, self.by_agent
+        done, failed, ended = play(agents, server, block, start, rows, earned, books)
         if failed >= 0:
             if done == start and failed == block.who[start, 0]:
                 return False  # nothing has happened yet: the agents' own methods know what to do, or what is wrong
             raise ValueError(
                 f"step {block.first + done}: what agent {failed} sees, or what it earns, is not finite; it has no score"
+            )
+        if ended == FAILED:
+            raise ValueError(
+                f"step {block.first + done}: what agents were told is not positive definite, or not finite"
             )
         del agents  # which may be given more room now: nobody holds the old one
         self.agents.tend()
@@ -291,22 +300,53 @@ class Simulation(Stateful):
         self.reward[after] = _of_steps(rewards[played])
         self.chance[after] = _of_steps(block.chance[played])
         self.decisions[after] = block.who.shape[1]
-        self.syncs[after] = self.ledger.syncs
-        self.counts[after] = self.ledger.counts
-        if self.server is not None:
-            self.server.passed(done - start - 1)
+        if server is None:
+            self.syncs[after] = self.ledger.syncs
+            self.counts[after] = self.ledger.counts
+        elif self.server is not None:
+            self.server.tend()
+        if self.server is not None and ended == PENDING:
+            if server is None:
+                self.server.passed(done - start - 1)
             self._carrier.reachable = None
             self._carrier.pursues = self.server.pursues
             hold(self.server, np.flatnonzero(self.agents.calling()), self._carrier)
             self._carrier.pursues = False
             self.syncs[after.stop - 1] = self.ledger.syncs
             self.counts[after.stop - 1] = self.ledger.counts
+        if self.episodes is not None:
+            self._follow(self.episodes, step, block.who[played], over[played], rewards[played], regrets[played])
         self.at[...] = after.stop
         self.played += done - start
-        for gauge in gauges:
+        for gauge in resting:
             gauge.pass_over(step, after.stop - 1)
             gauge.take(after.stop - 1)
         return True
+
+    def _follow(
+        self, book: EpisodeBook, step: int, who: IntArray, over: BoolArray, rewards: FloatArray, regrets: FloatArray
+    ) -> None:
+        """Note what was played from `step` on, rows of (B, w), in the book and on the gauges that read it."""
+        gauges = [gauge for gauge in self._gauges.values() if gauge.of_episodes]
+        at = 0
+        while at < len(who):
+            shown = [gauge.read(step + at) for gauge in gauges]
+            noted = book.follow(who, over, rewards, regrets, at)
+            for gauge, value in zip(gauges, shown, strict=True):
+                gauge.values[step + at : step + noted - 1] = value
+                gauge.take(step + noted - 1)
+            at = noted
+
+    def _spoken_for(self) -> tuple[Any, Books | None]:
+        """The server for compiled functions, and what they count in; None where it has to be given the floor here."""
+        answering = None if self.server is None else self.agents.answering()
+        if self.server is None or answering is None:
+            return None, None
+        server = self.server.compiled(answering)
+        if server is None:
+            return None, None
+        books = books_of(self.ledger, self._carrier.wire, self.server.speech, self.counts, self.syncs)
+        return (None, None) if books is None else (server, books)
 
     def _step(self, step: int) -> None:
         turn = self.world.turn(step)

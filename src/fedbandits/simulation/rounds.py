@@ -7,49 +7,82 @@ from typing import Any
 import numpy as np
 
 from fedbandits.contract.arrays import FloatArray
-from fedbandits.contract.compiled import BELOW, Block, calls, choose, learn, show
+from fedbandits.contract.booking import close
+from fedbandits.contract.compiled import FAILED, PENDING, Block, attend, calls, choose, hear, learn, pay, show
 from fedbandits.linalg.borrowing import borrowed
-from fedbandits.linalg.jit import jit
+from fedbandits.linalg.jit import jit, jit_exactly
 from fedbandits.linalg.kernels import room_for
 
 
-@jit
-def play(
-    agents: Any, block: Block, start: int, end: int, rewards: FloatArray, regrets: FloatArray, by_agent: FloatArray
-) -> tuple[int, int]:
-    """Play rows `start` to `end` of `block`, writing into the same rows of `rewards` and `regrets` (B, w) and adding
-    regrets up in `by_agent` (n,).
+@jit_exactly
+def blank(arms: FloatArray, row: int) -> bool:
+    """Whether all of `arms[row]` (d, K) is zero: what an agent sees when its episode is over."""
+    for j in range(arms.shape[1]):
+        for k in range(arms.shape[2]):
+            if arms[row, j, k] != 0.0:
+                return False
+    return True
 
-    Returns the row after the last one that was played, which is one after which somebody may be calling or has to be
-    tended to, or before one whose first decision an agent has to take itself, unless it is `end`; and the agent that
-    could not decide or learn, what it saw or earned being not finite, or -1.
+
+@jit
+def play(agents: Any, server: Any, block: Block, start: int, end: int, earned: Any, books: Any) -> tuple[int, int, int]:
+    """Play rows `start` to `end` of `block`; a `server` that is not None is heard after each of them, what is said
+    being counted in `books`, which is None otherwise.
+
+    `earned` are rewards and regrets (B, w), into the same rows of which those of the decisions are written; (B, w)
+    whose arms were `blank`, unless that has no room; and (n,) to which regrets are added agent by agent.
+
+    Returns the row after the last one that was played, perhaps before one in which the first decision is left to the
+    agents' own methods; the agent that could not decide or learn, what it saw or earned
+    being not finite, or -1; and how the last row ended: `HEARD`, `FAILED`, or `PENDING` where somebody may be calling,
+    where agents have to be tended to, and, without a server here, at `end`.
     """
-    agents, block = borrowed(agents), borrowed(block)
-    rewards, regrets, by_agent = borrowed(rewards), borrowed(regrets), borrowed(by_agent)
+    agents, talk, block, books = borrowed(agents), borrowed(server), borrowed(block), borrowed(books)
+    rewards, regrets, over, by_agent = borrowed(earned)
     _, d, arms = block.arms.shape
     awake = block.who.shape[1]
-    each_arms = 1 if block.arms.shape[0] > 1 else 0
-    each_means = 1 if block.means.shape[0] > 1 else 0
+    noted = over.size > 0
     room = np.zeros(room_for(d, arms))
-    for s in range(start, end):
-        due = False
+    done, ended = start, PENDING
+    while done < end:
+        s = done
+        due, worn, alone = False, False, False
         for a in range(awake):
             i = block.who[s, a]
-            row = s * awake + a
-            show(block.source, block, s, a, i)
-            pick = choose(agents, i, block.arms, each_arms * row, room)
+            if not attend(talk, i):
+                return s, -1, FAILED
+            row = show(block.source, block, s, a, i)
+            if noted:
+                over[s, a] = blank(block.arms, row)
+            pick = choose(agents, i, block.arms, row, room)
             if pick < 0:
-                return s, i if s == start or a > 0 else -1
-            mean = block.means[each_means * row, pick]
-            shock = block.shocks[s, a]
-            reward = (1.0 if shock < mean else 0.0) if block.law == BELOW else mean + shock
+                alone = a == 0 and s > start
+                if alone:
+                    break
+                return s, i, PENDING
+            reward, regret = pay(block.source, block, s, a, i, pick)
             if not abs(reward) < np.inf:
-                return s, i
+                return s, i, PENDING
             rewards[s, a] = reward
-            regrets[s, a] = block.best[s, a] - mean
-            by_agent[i] += regrets[s, a]
-            due |= learn(agents, i, block.arms, each_arms * row, pick, reward, room)
+            regrets[s, a] = regret
+            by_agent[i] += regret
+            worn |= learn(agents, i, block.arms, row, pick, reward, room)
             due |= calls(agents, i)
-        if due:
-            return s + 1, -1
-    return end, -1
+        if alone:
+            break
+        done = s + 1
+        if server is None:
+            if due or worn:
+                break
+        else:
+            # what is worn has to be mended before anybody speaks
+            ended = PENDING if worn else hear(talk, agents, due, books)
+            if ended == FAILED:
+                return done, -1, FAILED
+            close(books, block.first + s)
+            if ended == PENDING:
+                break
+    for i in range(len(by_agent)):
+        if not attend(talk, i):
+            return done, -1, FAILED
+    return done, -1, ended

@@ -18,7 +18,7 @@ from fedbandits.linalg import kernels
 from fedbandits.linalg.jit import jit_inside
 from fedbandits.models.limits import growth
 from fedbandits.models.optimistic import OptimisticAgents, Optimists, choose_one
-from fedbandits.models.ridge import learn_one
+from fedbandits.models.ridge import RidgeModels, Sharers, learn_one
 from fedbandits.models.sharing import COLLECT, handed_over, statistics, told
 from fedbandits.models.statistics import Statistics
 from fedbandits.models.triggers import Level, both, code_of, level_at, urgencies
@@ -95,6 +95,13 @@ def _calls(agents: Clustered, i: int) -> bool:
     if agents.unmet and not agents.met[i]:
         return bool(agents.turns[i] >= agents.explore)
     return bool(level_at(agents.level, models.seen[i], models.growth[i]) >= agents.alarm[i])
+
+
+class Increments(NamedTuple):
+    """`IncrementAgents` none of whom waits for the result of a service, for compiled conversations."""
+
+    own: Sharers
+    alarm: FloatArray
 
 
 class ClusterAgents(OptimisticAgents):
@@ -244,6 +251,13 @@ class IncrementAgents(ClusterAgents):
             self.alarm[who] = request.arrays["alarm"]
             return None
         return super().answer(request)
+
+    def answering(self) -> Any:
+        """See `Population`: while no service is under way."""
+        known = type(self.models) is RidgeModels and untouched(self, IncrementAgents, "answer", "calling", "level")
+        if not known or self.aside.count.any():
+            return None
+        return Increments(self.models.sharers(counted=self._counted), self.alarm)
 
 
 class TotalAgents(ClusterAgents):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 from pydantic import Field
@@ -11,7 +11,9 @@ from fedbandits.algorithms.clustered.clusters import partition
 from fedbandits.algorithms.clustered.grouping import components, distances, shrinking
 from fedbandits.algorithms.linear.async_linucb import AsyncParameters
 from fedbandits.contract.arrays import FloatArray, IntArray, State
+from fedbandits.contract.booking import Books, Speech, call, record, synchronised
 from fedbandits.contract.catalogue import About
+from fedbandits.contract.compiled import FAILED, HEARD, PENDING, attend, hear, stands_for, untouched
 from fedbandits.contract.depending import depending
 from fedbandits.contract.messages import Conversation, Message
 from fedbandits.contract.parameters import parameters
@@ -19,11 +21,16 @@ from fedbandits.contract.problem import Problem
 from fedbandits.contract.server import Server
 from fedbandits.contract.streams import Streams
 from fedbandits.linalg import kernels
-from fedbandits.models.optimistic import OptimisticAgents, WidthRule
+from fedbandits.linalg.borrowing import borrowed
+from fedbandits.linalg.jit import jit, jit_inside
+from fedbandits.models.late import add_up, catch_up, find_callers, late, logdet_of, look_again
+from fedbandits.models.news import Lags, note_uploads, takes_out, tell_news
+from fedbandits.models.optimistic import OptimisticAgents, Optimists, WidthRule
 from fedbandits.models.paced import by_schedule
-from fedbandits.models.ridge import solve
+from fedbandits.models.ridge import RidgeSums, Sharers, solve
 from fedbandits.models.sharing import COLLECT, FRESH, NEWS, POOL, told
 from fedbandits.models.statistics import Statistics
+from fedbandits.models.triggers import Watch
 from fedbandits.models.width import BY_COUNT, Radius, Width
 
 
@@ -124,6 +131,7 @@ class FCLUBServer(Server):
         self.unseen = np.zeros(n, dtype=np.int64)
         self.moved = np.zeros(n, dtype=np.bool_)
         self.step = np.zeros((), dtype=np.int64)
+        self._total: RidgeSums | None = None
 
     def converse(self, callers: IntArray) -> Conversation:
         """Uploads, what is lacking downwards, and at the end of a phase the test of everybody."""
@@ -145,6 +153,27 @@ class FCLUBServer(Server):
     def passed(self, steps: int) -> None:
         """See `Server`."""
         self.step += steps
+
+    speech: ClassVar[Speech] = ((COLLECT.kind, "down"), (FRESH.kind, "up"), (NEWS.kind, "down"))
+
+    def compiled(self, answering: Any) -> Any:
+        """See `Server`: with agents that share sums, as long as all know their clusters; phases end elsewhere."""
+        if not isinstance(answering, Sharers) or not untouched(self, FCLUBServer, "converse") or self.moved.any():
+            return None
+        if self._total is None:
+            self._total = RidgeSums(*Statistics(1, self.known.moment.shape[1]))
+        pools, known = RidgeSums(*self.pools), RidgeSums(*self.known)
+        lags = Lags(
+            late(answering),
+            pools,
+            self.labels,
+            self.pool_logdet,
+            known,
+            self.known_logdet,
+            self.unseen,
+            float(self._threshold),
+        )
+        return FCLUBTalk(lags, RidgeSums(*self.own), self._total, self.step.reshape(1))
 
     def portrait(self) -> State:
         """The clusters, and as a graph who is in one with whom."""
@@ -208,3 +237,80 @@ class FCLUBServer(Server):
         self.known.copy_from(who, self.pools, labels)
         self.known_logdet[who] = self.pool_logdet[labels]
         self.unseen[who] = 0
+
+
+class FCLUBTalk(NamedTuple):
+    """An `FCLUBServer` and its agents, for compiled conversations."""
+
+    lags: Lags
+    own: RidgeSums
+    total: RidgeSums
+    """(1, ...) room."""
+    step: IntArray
+    """(1,)."""
+
+
+_COLLECT, _FRESH, _NEWS = range(3)
+
+
+@stands_for(attend, FCLUBTalk)
+@jit_inside
+def _attend(server: FCLUBTalk, i: int) -> bool:
+    return catch_up(server.lags.late, i)
+
+
+@stands_for(hear, FCLUBTalk)
+@jit_inside
+def _hear(server: FCLUBTalk, agents: Optimists, due: bool, books: Books) -> int:
+    late, now = server.lags.late, server.step[0] + 1
+    callers = find_callers(late, agents, due)
+    if now & (now + 1) == 0 or takes_out(late, callers):
+        return PENDING
+    server.step[0] = now
+    if callers == 0:
+        return HEARD
+    told = _exchange(server, agents.watch, callers)
+    if told < 0:
+        return FAILED
+    call(books, callers)
+    synchronised(books)
+    record(books, _COLLECT, callers)
+    record(books, _FRESH, callers)
+    if told:
+        record(books, _NEWS, told)
+    look_again(late, agents)
+    return HEARD
+
+
+@jit
+def _exchange(server: FCLUBTalk, watch: Watch, callers: int) -> int:
+    """What `FCLUBServer._relay` does with that many callers; how many were told something, or -1 where nothing follows
+    from it.
+    """
+    server = borrowed(server)
+    lags, late, own = server.lags, server.lags.late, server.own
+    pools, fresh, ridge = lags.pools, late.agents.fresh, late.agents.ridge
+    d = own.moment.shape[1]
+    if not note_uploads(lags, callers):
+        return -1
+    for a in range(callers):
+        i = late.callers[a]
+        row = lags.rows[i]
+        for j in range(d):
+            for k in range(d):
+                own.gram[i, j, k] += fresh.gram[i, j, k]
+                pools.gram[row, j, k] += fresh.gram[i, j, k]
+            own.moment[i, j] += fresh.moment[i, j]
+            pools.moment[row, j] += fresh.moment[i, j]
+        own.seen[i] += fresh.seen[i]
+        pools.seen[row] += fresh.seen[i]
+    add_up(late.agents, late.callers, callers, True, server.total)
+    for row in range(len(pools.seen)):
+        touched = False
+        for a in range(callers):
+            touched |= lags.rows[late.callers[a]] == row
+        if touched:
+            lags.pool_logdet[row] = logdet_of(pools, row, ridge, late.room)
+            if not abs(lags.pool_logdet[row]) < np.inf:
+                return -1
+    return tell_news(lags, watch)

@@ -5,16 +5,31 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Generator
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from fedbandits.algorithms.clustered.agents import ALARM, ASK_LEVEL, REPORT, SHARE, TOTAL
+from fedbandits.algorithms.clustered.agents import (
+    ALARM,
+    ASK_LEVEL,
+    OWN,
+    REPORT,
+    SHARE,
+    TOTAL,
+    Clustered,
+    Increments,
+)
 from fedbandits.algorithms.clustered.clusters import clusters_of
 from fedbandits.algorithms.clustered.homogeneity import HomogeneityTest
 from fedbandits.contract.arrays import BoolArray, FloatArray, IntArray, State, shown_to
+from fedbandits.contract.booking import Books, Speech, call, record, synchronised
+from fedbandits.contract.compiled import HEARD, PENDING, attend, hear, stands_for, untouched
 from fedbandits.contract.messages import Conversation, Message
 from fedbandits.contract.server import Server
+from fedbandits.linalg.borrowing import borrowed
+from fedbandits.linalg.jit import jit, jit_in_order, jit_inside
+from fedbandits.models.late import BEHIND, Late, catch_up, find_callers, late
+from fedbandits.models.ridge import RidgeSums
 from fedbandits.models.sharing import COLLECT, told
 from fedbandits.models.statistics import Statistics
 
@@ -111,6 +126,7 @@ class FixedClustersServer(ClusterServer):
         self.reported = np.full(n, clusters is not None)
         self.serving = np.zeros(n, dtype=np.int8)
         self.gathered = Statistics(1, dim)
+        self._waiting = (_NOBODY, np.zeros(1, dtype=np.int64))
         if clusters is not None:
             self.clusters = clusters
             self.graph = (clusters.T.astype(np.int64) @ clusters > 0) & self.graph
@@ -129,6 +145,34 @@ class FixedClustersServer(ClusterServer):
     def patience(self) -> int:
         """See `Server`: a service under way is gone on with."""
         return 0 if self.serving.any() else super().patience()
+
+    speech: ClassVar[Speech] = ((COLLECT.kind, "down"), (OWN.kind, "up"), (SHARE.kind, "down"))
+
+    def compiled(self, answering: Any) -> Any:
+        """See `Server`: once there are clusters, served in the order in which they were queued."""
+        known = isinstance(answering, Increments) and untouched(self, FixedClustersServer, "converse", "alarms")
+        under_way = not self.reported.all() or self.serving.any()
+        if not known or under_way or self._rules.priority:
+            return None
+        waiting = np.empty(len(self.clusters), dtype=np.int64)
+        waiting[: len(self.queue)] = self.queue
+        self._waiting = waiting, np.array([len(self.queue)])
+        return ServiceTalk(
+            late(answering.own),
+            RidgeSums(*self.gathered),
+            self.clusters,
+            self.thresholds(),
+            self.alarms(),
+            answering.alarm,
+            *self._waiting,
+            self.step.reshape(1),
+            self._rules.serve_every,
+        )
+
+    def tend(self) -> None:
+        """See `Server`."""
+        waiting, length = self._waiting
+        self.queue = waiting[: length[0]].copy()
 
     def _cluster(self, callers: IntArray) -> Conversation:
         # who has reported may call again while others are waited for; its buffer still holds what it reported
@@ -247,3 +291,119 @@ def sum_of(own: Statistics, members: IntArray) -> Statistics:
 def same_for_all(one: Statistics, alarms: FloatArray, *, counted: bool) -> dict[str, FloatArray]:
     """One model shown to all members, each with its own alarm."""
     return shown_to(len(alarms), one.rows(_FIRST, counted=counted)) | {"alarm": alarms}
+
+
+class ServiceTalk(NamedTuple):
+    """A `FixedClustersServer` with clusters and `IncrementAgents`, for compiled conversations."""
+
+    late: Late
+    gathered: RidgeSums
+    clusters: BoolArray
+    thresholds: FloatArray
+    """(m,) D_k of each cluster."""
+    lowest: FloatArray
+    """(n,) the smallest D_k of each agent's clusters."""
+    alarm: FloatArray
+    """(n,) the agents' own."""
+    waiting: IntArray
+    """(m,) the queue, in its first `length` places."""
+    length: IntArray
+    """(1,)."""
+    step: IntArray
+    """(1,)."""
+    serve_every: int
+
+
+_COLLECT, _OWN, _SHARE = range(3)
+
+
+@stands_for(attend, ServiceTalk)
+@jit_inside
+def _attend(server: ServiceTalk, i: int) -> bool:
+    return catch_up(server.late, i)
+
+
+@stands_for(hear, ServiceTalk)
+@jit_inside
+def _hear(server: ServiceTalk, agents: Clustered, due: bool, books: Books) -> int:
+    callers = find_callers(server.late, agents, due)
+    # who is in several clusters may have to be asked how far it has come: not here
+    if callers and not _enqueue(server, callers):
+        return PENDING
+    call(books, callers)
+    server.step[0] += 1
+    if server.length[0] and server.step[0] % server.serve_every == 0:
+        members = _serve(server)
+        synchronised(books)
+        record(books, _COLLECT, members)
+        record(books, _OWN, members)
+        record(books, _SHARE, members)
+        server.late.pressed[0] = True
+    return HEARD
+
+
+@jit
+def _enqueue(server: ServiceTalk, callers: int) -> bool:
+    """Queue the clusters of those who call; False where their alarms do not say which, and nothing has changed."""
+    server = borrowed(server)
+    clusters, waiting, length = server.clusters, server.waiting, server.length
+    before = length[0]
+    for cluster in range(len(clusters)):
+        queued, reached = False, False
+        for place in range(before):
+            queued |= waiting[place] == cluster
+        for a in range(callers):
+            i = server.late.callers[a]
+            if clusters[cluster, i] and not queued:
+                if not server.thresholds[cluster] <= server.lowest[i]:
+                    length[0] = before
+                    return False
+                reached = True
+        if reached:
+            waiting[length[0]] = cluster
+            length[0] += 1
+    return True
+
+
+# in order: what others handed over is computed first, and then added
+@jit_in_order
+def _serve(server: ServiceTalk) -> int:
+    """Serve the cluster at the head of the queue; how many members it has."""
+    server = borrowed(server)
+    late, gathered, waiting = server.late, server.gathered, server.waiting
+    agents = late.agents
+    base, fresh = agents.base, agents.fresh
+    d = fresh.moment.shape[1]
+    members = server.clusters[waiting[0]]
+    server.length[0] -= 1
+    for place in range(server.length[0]):
+        waiting[place] = waiting[place + 1]
+    gathered.gram[0] = 0.0
+    gathered.moment[0] = 0.0
+    gathered.seen[0] = 0.0
+    for i in range(len(members)):
+        if members[i]:
+            for j in range(d):
+                for k in range(d):
+                    gathered.gram[0, j, k] += fresh.gram[i, j, k]
+                gathered.moment[0, j] += fresh.moment[i, j]
+            gathered.seen[0] += fresh.seen[i] if agents.counted else 0.0
+    served = 0
+    for i in range(len(members)):
+        if members[i]:
+            for j in range(d):
+                for k in range(d):
+                    own = fresh.gram[i, j, k]
+                    base.gram[i, j, k] = (base.gram[i, j, k] + own) + (gathered.gram[0, j, k] - own)
+                    fresh.gram[i, j, k] = 0.0
+                own = fresh.moment[i, j]
+                base.moment[i, j] = (base.moment[i, j] + own) + (gathered.moment[0, j] - own)
+                fresh.moment[i, j] = 0.0
+            own = fresh.seen[i]
+            base.seen[i] = (base.seen[i] + own) + (gathered.seen[0] - own if agents.counted else 0.0)
+            fresh.seen[i] = 0.0
+            agents.results.growth[i] = 0.0
+            server.alarm[i] = server.lowest[i]
+            late.stale[i] = BEHIND
+            served += 1
+    return served

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Annotated, ClassVar
+from typing import Annotated, Any, ClassVar, NamedTuple
 
 import numpy as np
 from pydantic import Field
 
 from fedbandits.algorithms.linear.parameters import LinearParameters
 from fedbandits.contract.arrays import IntArray
+from fedbandits.contract.booking import Books, Speech, call, record, synchronised
 from fedbandits.contract.catalogue import About
+from fedbandits.contract.compiled import FAILED, HEARD, PENDING, attend, hear, stands_for, untouched
 from fedbandits.contract.depending import depending
 from fedbandits.contract.messages import Conversation, Message
 from fedbandits.contract.parameters import parameters
@@ -17,11 +19,16 @@ from fedbandits.contract.problem import Problem
 from fedbandits.contract.server import Server
 from fedbandits.contract.streams import Streams
 from fedbandits.linalg import kernels
-from fedbandits.models.optimistic import OptimisticAgents
+from fedbandits.linalg.borrowing import borrowed
+from fedbandits.linalg.jit import jit, jit_inside
+from fedbandits.models.late import add_up, catch_up, find_callers, late, logdet_of, look_again, merge_total
+from fedbandits.models.news import Lags, note_uploads, takes_out, tell_news
+from fedbandits.models.optimistic import OptimisticAgents, Optimists
 from fedbandits.models.paced import Paced, by_schedule
+from fedbandits.models.ridge import RidgeSums, Sharers
 from fedbandits.models.sharing import COLLECT, FRESH, NEWS, told
 from fedbandits.models.statistics import Statistics
-from fedbandits.models.triggers import Trigger, grown
+from fedbandits.models.triggers import Trigger, Watch, grown
 
 
 @parameters
@@ -100,6 +107,7 @@ class AsyncServer(Server):
         self.known = Statistics(n, dim)
         self.known_logdet = np.full(n, dim * np.log(parameters.ridge))
         self.unseen = np.zeros(n, dtype=np.int64)
+        self._room: tuple[IntArray, RidgeSums] | None = None
 
     def converse(self, callers: IntArray) -> Conversation:
         """Collect from the callers, then tell those who lack enough."""
@@ -127,3 +135,74 @@ class AsyncServer(Server):
         self.known.copy_from(reached.who, self.pool, the_pool[: len(reached.who)])
         self.known_logdet[reached.who] = pooled
         self.unseen[reached.who] = 0
+
+    speech: ClassVar[Speech] = ((COLLECT.kind, "down"), (FRESH.kind, "up"), (NEWS.kind, "down"))
+
+    def compiled(self, answering: Any) -> Any:
+        """See `Server`: with agents that share sums."""
+        if not isinstance(answering, Sharers) or not untouched(self, AsyncServer, "converse"):
+            return None
+        if self._room is None:
+            n, d = self.known.moment.shape
+            self._room = np.zeros(n, np.int64), RidgeSums(*Statistics(1, d))
+        rows, total = self._room
+        pool, known = RidgeSums(*self.pool), RidgeSums(*self.known)
+        threshold = float(self._threshold)
+        lags = Lags(late(answering), pool, rows, np.empty(1), known, self.known_logdet, self.unseen, threshold)
+        return AsyncTalk(lags, total)
+
+
+class AsyncTalk(NamedTuple):
+    """An `AsyncServer` and its agents, for compiled conversations."""
+
+    lags: Lags
+    total: RidgeSums
+    """(1, ...) room for the sum of what is handed over."""
+
+
+_COLLECT, _FRESH, _NEWS = range(3)
+
+
+@stands_for(attend, AsyncTalk)
+@jit_inside
+def _attend(server: AsyncTalk, i: int) -> bool:
+    return catch_up(server.lags.late, i)
+
+
+@stands_for(hear, AsyncTalk)
+@jit_inside
+def _hear(server: AsyncTalk, agents: Optimists, due: bool, books: Books) -> int:
+    late = server.lags.late
+    callers = find_callers(late, agents, due)
+    if callers == 0:
+        return HEARD
+    if takes_out(late, callers):
+        return PENDING
+    told = _exchange(server, agents.watch, callers)
+    if told < 0:
+        return FAILED
+    call(books, callers)
+    synchronised(books)
+    record(books, _COLLECT, callers)
+    record(books, _FRESH, callers)
+    if told:
+        record(books, _NEWS, told)
+    look_again(late, agents)
+    return HEARD
+
+
+@jit
+def _exchange(server: AsyncTalk, watch: Watch, callers: int) -> int:
+    """What `AsyncServer.converse` does with that many callers; how many were told something, or -1 where nothing
+    follows from it.
+    """
+    server = borrowed(server)
+    lags, late = server.lags, server.lags.late
+    if not note_uploads(lags, callers):
+        return -1
+    add_up(late.agents, late.callers, callers, True, server.total)
+    merge_total(lags.pools, 0, server.total)
+    lags.pool_logdet[0] = logdet_of(lags.pools, 0, late.agents.ridge, late.room)
+    if not abs(lags.pool_logdet[0]) < np.inf:
+        return -1
+    return tell_news(lags, watch)

@@ -20,6 +20,7 @@ class NewsServer(Server):
     """
 
     keeps: ClassVar[tuple[str, ...]] = ("mail",)
+    waits: ClassVar[bool] = True
 
     def __init__(self, mail: Transitions) -> None:
         self.mail = mail

@@ -89,7 +89,7 @@ class PlanningParameters:
 
     def history(self, problem: Problem, n: int, parts: int = 1) -> Transitions:
         """Histories of n agents in which nothing has happened yet."""
-        return Transitions(n, self.size(problem), self.length(problem), parts)
+        return Transitions(n, self.size(problem), self.length(problem), parts, problem.arms)
 
     def assumes(self, problem: Problem) -> tuple[Fact, ...]:
         """What bounds of messages may rest on."""

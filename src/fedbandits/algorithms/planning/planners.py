@@ -3,23 +3,71 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
 from fedbandits.algorithms.planning.messages import COLLECT, NEWS, TRANSITIONS, in_message, of_message
 from fedbandits.contract.arrays import Array, BoolArray, FloatArray, IntArray
+from fedbandits.contract.compiled import calls, choose, learn, stands_for, untouched
 from fedbandits.contract.messages import Message
 from fedbandits.contract.wire import WireError
-from fedbandits.linalg import value_iteration
-from fedbandits.models.episodic import FRESH, EpisodicAgents
+from fedbandits.linalg import kernels, value_iteration
+from fedbandits.linalg.jit import jit_inside
+from fedbandits.models.episodic import FRESH, SPOKEN_FOR, EpisodicAgents, Walkers, farthest_one, walk_on
 from fedbandits.models.features import Features
 from fedbandits.models.stage_models import StageModels
-from fedbandits.models.transitions import Told, Transitions
-from fedbandits.models.triggers import Trigger
+from fedbandits.models.transitions import Table, Told, Transitions
+from fedbandits.models.triggers import Trigger, Watch, fires, watch_of
+from fedbandits.models.views import ViewTable
 
 HANDED = 1
 """The part of an agent's own transitions that it has handed over and not yet been told of."""
+
+
+class Planning(NamedTuple):
+    """`Planners` for compiled loops."""
+
+    walkers: Walkers
+    pool_views: ViewTable
+    pool: Table
+    since: FloatArray
+    stale: BoolArray
+    weights: FloatArray
+    beta: float
+    most: FloatArray
+    watch: Watch
+
+
+@stands_for(choose, Planning)
+@jit_inside
+def _choose(agents: Planning, i: int, arms: FloatArray, row: int, room: FloatArray) -> int:
+    walkers, length = agents.walkers, len(agents.most)
+    inverse = walkers.models.inverse
+    if agents.stale[i]:
+        known = walkers.views, walkers.own, agents.pool_views, agents.pool
+        value_iteration.plan_one(known, i, length, inverse, agents.beta, agents.most, agents.weights)
+        agents.stale[i] = False
+    at = i * length + walkers.stage[i]
+    return kernels.pick_one(inverse, agents.weights, at, agents.beta, arms, row, room)
+
+
+@stands_for(learn, Planning)
+@jit_inside
+def _learn(agents: Planning, i: int, arms: FloatArray, row: int, pick: int, reward: float, room: FloatArray) -> bool:
+    done, due = walk_on(agents.walkers, i, arms, row, pick, reward, room)
+    if done:
+        agents.since[i, 0] += 1.0
+        agents.stale[i] = True
+    return due
+
+
+@stands_for(calls, Planning)
+@jit_inside
+def _calls(agents: Planning, i: int) -> bool:
+    if agents.watch.code < 0 or not agents.since[i, 0] > 0.0:
+        return False
+    return fires(agents.watch, agents.since[i, 0], farthest_one(agents.walkers, i))
 
 
 class Planners(EpisodicAgents):
@@ -55,6 +103,15 @@ class Planners(EpisodicAgents):
         self._trigger = trigger
         self._weights = np.zeros((len(models), models.dim))
         self._stale = np.zeros(len(self), dtype=np.bool_)
+
+    def compiled(self) -> Any:
+        """See `Population`: on the arms as they are, with a trigger that compiled loops know."""
+        watch = watch_of(self._trigger)
+        walkers = self.walkers() if watch is not None and untouched(self, Planners, *SPOKEN_FOR) else None
+        if walkers is None or watch is None:
+            return None
+        known = walkers, self.pool.views.table, self.pool.table, self.since
+        return Planning(*known, self._stale, self._weights, self.beta, self._most, watch)
 
     def regressions(self, who: IntArray) -> tuple[FloatArray, FloatArray]:
         """See `EpisodicAgents`."""

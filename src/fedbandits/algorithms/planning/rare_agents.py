@@ -2,20 +2,63 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
 from fedbandits.algorithms.planning.rare_messages import ASK, COLLECT, GRAMS, POOL, SUMS, TARGETS, stage_of
 from fedbandits.contract.arrays import BoolArray, FloatArray, IntArray
+from fedbandits.contract.compiled import calls, choose, learn, stands_for, untouched
 from fedbandits.contract.messages import Message
 from fedbandits.contract.wire import WireError
-from fedbandits.linalg import value_iteration
-from fedbandits.models.episodic import EpisodicAgents
+from fedbandits.linalg import kernels, value_iteration
+from fedbandits.linalg.jit import jit_inside
+from fedbandits.models.episodic import SPOKEN_FOR, EpisodicAgents, Walkers, farthest_one, walk_on
 from fedbandits.models.features import Features
 from fedbandits.models.stage_models import StageModels
 from fedbandits.models.transitions import Transitions
-from fedbandits.models.triggers import Trigger
+from fedbandits.models.triggers import Trigger, Watch, fires, watch_of
+
+
+class Followers(NamedTuple):
+    """`RareAgents` for compiled loops."""
+
+    walkers: Walkers
+    theta: FloatArray
+    inverse: FloatArray
+    """The plan."""
+    since: FloatArray
+    turns: FloatArray
+    beta: float
+    watch: Watch
+    every: float
+    """Turns after which an agent calls; 0 where the trigger is watched."""
+
+
+@stands_for(choose, Followers)
+@jit_inside
+def _choose(agents: Followers, i: int, arms: FloatArray, row: int, room: FloatArray) -> int:
+    walkers = agents.walkers
+    at = i * walkers.trail_view.shape[1] + walkers.stage[i]
+    return kernels.pick_one(agents.inverse, agents.theta, at, agents.beta, arms, row, room)
+
+
+@stands_for(learn, Followers)
+@jit_inside
+def _learn(agents: Followers, i: int, arms: FloatArray, row: int, pick: int, reward: float, room: FloatArray) -> bool:
+    done, due = walk_on(agents.walkers, i, arms, row, pick, reward, room)
+    if done:
+        agents.since[i, 0] += 1.0
+    agents.turns[i, 0] += 1.0
+    return due
+
+
+@stands_for(calls, Followers)
+@jit_inside
+def _calls(agents: Followers, i: int) -> bool:
+    if agents.every > 0.0:
+        return bool(agents.turns[i, 0] >= agents.every)
+    return fires(agents.watch, agents.since[i, 0], farthest_one(agents.walkers, i))
 
 
 class RareAgents(EpisodicAgents):
@@ -47,6 +90,15 @@ class RareAgents(EpisodicAgents):
         self._limits = limits
         self._trigger = trigger
         self._every = every
+
+    def compiled(self) -> Any:
+        """See `Population`: on the arms as they are, with a trigger that compiled loops know."""
+        watch = watch_of(self._trigger)
+        walkers = self.walkers() if watch is not None and untouched(self, RareAgents, *SPOKEN_FOR) else None
+        if walkers is None or watch is None:
+            return None
+        plan, counts = (self.plan.theta, self.plan.inverse), (self.since, self.turns)
+        return Followers(walkers, *plan, *counts, self.beta, watch, float(self._every or 0))
 
     def regressions(self, who: IntArray) -> tuple[FloatArray, FloatArray]:
         """See `EpisodicAgents`: what was solved together."""

@@ -21,6 +21,7 @@ class RareServer(Server):
     """
 
     keeps: ClassVar[tuple[str, ...]] = ("gram", "moments")
+    waits: ClassVar[bool] = True
 
     def __init__(self, n: int, length: int, dim: int) -> None:
         self.gram = np.zeros((length, dim, dim))

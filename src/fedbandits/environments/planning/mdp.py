@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 
 from fedbandits.contract.arrays import BoolArray, FloatArray, IntArray
+from fedbandits.contract.compiled import ADDED, Block, pay, show, stands_for, untouched
 from fedbandits.contract.problem import Problem
 from fedbandits.contract.world import Outcome, Turn, World
 from fedbandits.environments import attendance
 from fedbandits.environments.attendance import Attendance
-from fedbandits.linalg.jit import jit_exactly
+from fedbandits.linalg.borrowing import borrowed
+from fedbandits.linalg.jit import jit_exactly, jit_inside
 
 _BLOCK = 2**14
 """Numbers drawn at once; part of what a seed means, since every block has its own generator."""
@@ -58,6 +60,29 @@ class MDPs:
         return np.asarray(self.pays[:, at] + np.einsum("msax,mx->msa", self.moves[:, at], values))
 
 
+class Dynamics(NamedTuple):
+    """Where agents of an `MDPWorld` are, and what becomes of their choices, for compiled functions."""
+
+    place: IntArray
+    stage: IntArray
+    kinds: IntArray
+    chances: FloatArray
+    """(m, L, S, A, S) of next states, cumulated; pays, starts (cumulated) and ends are those of `MDPs`."""
+    pays: FloatArray
+    starts: FloatArray
+    ends: BoolArray
+    values: FloatArray
+    quality: FloatArray
+    """V* (m, H + 1, S) and Q* (m, H, S, A)."""
+
+
+class Moving(NamedTuple):
+    """Turns of an `MDPWorld` for compiled loops, with what is drawn for them, `uniforms` (B, n, 2)."""
+
+    dynamics: Dynamics
+    uniforms: FloatArray
+
+
 class MDPWorld(World):
     """Agents in finite MDPs, each in its own episode: `place` (n,) is the state it is in, `stage` (n,) how far.
 
@@ -89,14 +114,24 @@ class MDPWorld(World):
         self._schedule = schedule
         self._seed = seed
         self._presence = presence
-        self._values, self._quality = mdps.best
-        self._chances = np.cumsum(mdps.moves, axis=4)
-        self._starts = np.cumsum(mdps.starts)
         self._steps = max(1, _BLOCK // problem.agents)
         self._block = -1
+        starts = np.cumsum(mdps.starts)
         first = np.random.default_rng(seed).random(problem.agents)
-        self.place = np.minimum(np.searchsorted(self._starts, first, side="right"), states - 1).astype(np.int64)
+        self.place = np.minimum(np.searchsorted(starts, first, side="right"), states - 1).astype(np.int64)
         self.stage = np.zeros(problem.agents, dtype=np.int64)
+        values, quality = mdps.best
+        self._dynamics = Dynamics(
+            place=self.place,
+            stage=self.stage,
+            kinds=np.ascontiguousarray(kinds),
+            chances=np.ascontiguousarray(np.cumsum(mdps.moves, axis=4)),
+            pays=np.ascontiguousarray(mdps.pays),
+            starts=starts,
+            ends=np.ascontiguousarray(mdps.ends),
+            values=values,
+            quality=quality,
+        )
 
     def turn(self, step: int) -> Turn:
         """Who is awake, and the arms of the states they are in; see `World`."""
@@ -106,12 +141,24 @@ class MDPWorld(World):
     def pay(self, step: int, picks: IntArray) -> Outcome:
         """Rewards and regrets, after which the states are others; see `World`."""
         who, _ = self._awake(step)
-        mdps = self.mdps
-        return Outcome(
-            *_move(
-                *(self.place, self.stage, who, self.kinds, picks, self._uniforms[step - self._block * self._steps]),
-                *(self._chances, mdps.pays, self._starts, mdps.ends, self._values, self._quality),
-            )
+        return Outcome(*_move(self._dynamics, who, picks, self._uniforms[step - self._block * self._steps]))
+
+    def block(self, step: int) -> Block | None:
+        """See `World`: where everybody is there. Agents move as the block is played."""
+        if self._presence is not None or not untouched(self, MDPWorld, "turn", "pay"):
+            return None
+        self._awake(step)
+        room = np.empty(self._who.shape)
+        return Block(
+            first=self._block * self._steps,
+            who=self._who,
+            arms=self._lanes,
+            means=np.zeros((1, self._lanes.shape[2])),
+            best=room,
+            chance=room,
+            shocks=room,
+            law=ADDED,
+            source=Moving(self._dynamics, self._uniforms),
         )
 
     def _awake(self, step: int) -> tuple[IntArray, BoolArray | None]:
@@ -120,7 +167,8 @@ class MDPWorld(World):
             key = (*self._seed.spawn_key, block)
             rng = np.random.default_rng(np.random.SeedSequence(self._seed.entropy, spawn_key=key))
             n = self.problem.agents
-            self._who = attendance.draw(self._schedule, n, block * self._steps, self._steps, rng)
+            drawn = attendance.draw(self._schedule, n, block * self._steps, self._steps, rng)
+            self._who = np.require(drawn, requirements=["C", "W"])
             self._uniforms = rng.random((self._steps, n, 2))
             if self._presence is not None:
                 self._there = rng.random((self._steps, n)) < self._presence
@@ -138,36 +186,49 @@ def _drawn(chances: FloatArray, uniform: float) -> int:
 
 
 @jit_exactly
+def _move_one(dynamics: Dynamics, i: int, pick: int, leads: float, begins: float) -> tuple[float, float, float]:
+    """Reward, regret and mean reward of `pick`, after which agent i is where the uniforms `leads`, or `begins` for an
+    episode, take it.
+    """
+    place, stage, starts, ends = dynamics.place, dynamics.stage, dynamics.starts, dynamics.ends
+    m, x, h = dynamics.kinds[i], place[i], stage[i]
+    if x == len(ends):  # the turn that says that an episode is over
+        place[i], stage[i] = _drawn(starts, begins), 0
+        return 0.0, 0.0, 0.0
+    at = min(h, dynamics.pays.shape[1] - 1)
+    reward = dynamics.pays[m, at, x, pick]
+    regret = max(dynamics.values[m, h, x] - dynamics.quality[m, h, x, pick], 0.0)
+    chance = dynamics.pays[m, at, x].mean()
+    into = _drawn(dynamics.chances[m, at, x, pick], leads)
+    if h + 1 == dynamics.quality.shape[1]:
+        place[i], stage[i] = _drawn(starts, begins), 0
+    else:
+        place[i], stage[i] = len(ends) if ends[into] else into, h + 1
+    return reward, regret, chance
+
+
+@jit_exactly
 def _move(
-    state: IntArray,
-    stage: IntArray,
-    who: IntArray,
-    kinds: IntArray,
-    picks: IntArray,
-    uniforms: FloatArray,
-    chances: FloatArray,
-    pays: FloatArray,
-    starts: FloatArray,
-    ends: BoolArray,
-    values: FloatArray,
-    quality: FloatArray,
+    dynamics: Dynamics, who: IntArray, picks: IntArray, uniforms: FloatArray
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Rewards, regrets and mean rewards (w,) of `picks`; `state` and `stage` become those of the next turns."""
+    """Rewards, regrets and mean rewards (w,) of `picks`; places and stages become those of the next turns."""
+    dynamics = borrowed(dynamics)
     rewards, regrets, chance = np.zeros(len(who)), np.zeros(len(who)), np.zeros(len(who))
-    length = quality.shape[1]
-    for i in range(len(who)):
-        a = who[i]
-        m, x, h = kinds[a], state[a], stage[a]
-        if x == len(ends):  # the turn that says that an episode is over
-            state[a], stage[a] = _drawn(starts, uniforms[a, 1]), 0
-            continue
-        at = min(h, pays.shape[1] - 1)
-        rewards[i] = pays[m, at, x, picks[i]]
-        regrets[i] = max(values[m, h, x] - quality[m, h, x, picks[i]], 0.0)
-        chance[i] = pays[m, at, x].mean()
-        into = _drawn(chances[m, at, x, picks[i]], uniforms[a, 0])
-        if h + 1 == length:
-            state[a], stage[a] = _drawn(starts, uniforms[a, 1]), 0
-        else:
-            state[a], stage[a] = len(ends) if ends[into] else into, h + 1
+    for a in range(len(who)):
+        i = who[a]
+        rewards[a], regrets[a], chance[a] = _move_one(dynamics, i, picks[a], uniforms[i, 0], uniforms[i, 1])
     return rewards, regrets, chance
+
+
+@stands_for(show, Moving)
+@jit_inside
+def _show(moving: Moving, block: Block, s: int, a: int, i: int) -> int:
+    return int(moving.dynamics.place[i])
+
+
+@stands_for(pay, Moving)
+@jit_inside
+def _pay(moving: Moving, block: Block, s: int, a: int, i: int, pick: int) -> tuple[float, float]:
+    uniforms = moving.uniforms
+    reward, regret, block.chance[s, a] = _move_one(moving.dynamics, i, pick, uniforms[s, i, 0], uniforms[s, i, 1])
+    return reward, regret
