@@ -34,12 +34,20 @@ def talks_in_the_simulator(one: Subject) -> None:
         assert trace.downlink.messages[-1] > 0
 
 
+def plays_compiled_turns(one: Subject) -> None:
+    """Guards the suite itself: who offers compiled functions is tried where they have something to do."""
+    run = one.finished
+    if one.topology != "graph" and run.agents.compiled() is not None:
+        assert run.played > run.horizon // 2
+
+
 def trials(name: str) -> Iterator[tuple[str, Callable[[Subject], None]]]:
     """What the algorithm `name` is held to: what the contract asks of everybody, and some more."""
     excused = family_of(name).excused.get(name, {})
     for check in PROMISES.keys() - {OF_ENVIRONMENTS} - excused.keys():
         yield check, lambda one, check=check: Check(check, one)()
     yield "different seeds", different_seeds
+    yield "plays compiled turns", plays_compiled_turns
     if about(name).says:
         yield "talks in the simulator", talks_in_the_simulator
 

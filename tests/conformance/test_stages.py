@@ -40,7 +40,7 @@ SERVED = {
 }
 """By stage, the algorithms that it can serve."""
 PAIRS = [(name, stage) for name in STAR for stage in STAGES if name in SERVED[stage]]
-OFTEN = ("two worlds", "resumable")
+OFTEN = ("two worlds", "resumable", "compiled")
 """What is tried of every pair in the normal suite."""
 ALSO = {"gaussian": ("calls", "bad input", "returned")}
 """By stage, what is tried besides: who is private may not call when data say so, nor release anything anew."""

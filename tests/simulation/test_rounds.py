@@ -12,11 +12,15 @@ from fedbandits.contract.compiled import untouched
 from fedbandits.contract.messages import Message
 from fedbandits.contract.server import patience_of
 from fedbandits.environments.linear import LinearWorld
+from fedbandits.environments.recommendation import Log, Recommendation
 from fedbandits.models.optimistic import OptimisticAgents
 from fedbandits.models.ridge import REFRESH_EVERY
+from fedbandits.simulation.gauges import Epsilon
 
 CLUSTERS = "clustered-linear:clients=8,clusters=2,dim=5,arms=6"
 CLICKS = "logistic:clients=4,dim=5,arms=6"
+BOUNDED = "linear-bounded:clients=6,dim=9,arms=6"
+COINS = "bernoulli:clients=6,arms=5"
 PLAYED = {
     "independent-linucb": "linear",
     "independent-linucb:width=0.3": "linear",
@@ -42,6 +46,28 @@ PLAYED = {
     "one-ucb-glm:scale=0.1": CLICKS,
     "n-ucb-glm:scale=0.1": CLICKS,
     "n-ons-glm:scale=0.1": CLICKS,
+    "fedlinucb-private": BOUNDED,
+    "fedlinucb-private:own=fused,every=9": BOUNDED,
+    "fedlinucb-private:epsilon=none": BOUNDED,
+    "fedlinucb-private:threshold=20,leaky=true,own=recent": BOUNDED,
+    "private-linucb": BOUNDED,
+    "private-linucb:width=0.3,every=6": BOUNDED,
+    "ldp-linucb": BOUNDED,
+    "dislinucb:every=8|gaussian": BOUNDED,
+    "dislinucb:threshold=0.3|gaussian:when=algorithm,leaky=true,uploads=5": BOUNDED,
+    "dislinucb:threshold=0.3|gaussian:arms=0.7,rewards=0.5": BOUNDED,  # arms and rewards are cut down
+    "async-linucb:gamma_up=1.3|gaussian:own=recent": BOUNDED,
+    "dislinucb:threshold=0.3|quantise": BOUNDED,
+    "dislinucb:threshold=0.3|gaussian|quantise": BOUNDED,
+    "dislinucb:threshold=0.3|robust": BOUNDED,
+    "fedglb-ucb:scale=0.1|gaussian": CLICKS,
+    "ucb1": COINS,
+    "ucb1:scale=0.3": "gaussian:clients=8,arms=5",
+    "kl-ucb:c=0": COINS,
+    "thompson-beta": COINS,
+    "thompson-gaussian": "gaussian:clients=8,arms=5",
+    "dp-ucb-int:epsilon=20": COINS,
+    "random": "linear",
 }
 
 
@@ -59,7 +85,7 @@ def runs(algorithm, environment, horizon, *, pieces=()):
 def same(played, stepped):
     one, other = played.state(), stepped.state()
     assert one.keys() == other.keys()
-    assert not [name for name in one if not np.array_equal(one[name], other[name])]
+    assert not [name for name in one if not np.array_equal(one[name], other[name], equal_nan="gauge" in name)]
 
 
 @pytest.mark.parametrize("schedule", ["all", "random", "round-robin"])
@@ -69,8 +95,10 @@ def test_both_ways_make_one_run(algorithm, schedule):
     small = ":clients=8,dim=5,arms=6" if environment == "linear" else ""
     horizon = 60 if schedule == "all" else 300
     world = f"{environment}{small},schedule={schedule}"
-    assert fb.Simulation(algorithm, world, horizon).agents.compiled() is not None
-    same(*runs(algorithm, world, horizon, pieces=(1, 2, 13, 1)))
+    played, stepped = runs(algorithm, world, horizon, pieces=(1, 2, 13, 1))
+    assert played.played >= horizon - 1
+    assert stepped.played == 0
+    same(played, stepped)
 
 
 @pytest.mark.parametrize(
@@ -87,6 +115,39 @@ def test_both_ways_make_one_run(algorithm, schedule):
 )
 def test_in_every_world(environment):
     same(*runs("dislinucb:threshold=0.2", environment, 80))
+
+
+@pytest.mark.parametrize("schedule", ["all", "random"])
+def test_who_has_to_look_first_is_asked_itself(schedule):
+    """Agents of `rclb` remember the arms of a first turn, which comes in the middle of a block."""
+    environment = f"linear-fixed:clients=5,dim=3,arms=4,noise=0.5,schedule={schedule}"
+    played, stepped = runs("rclb", environment, 400, pieces=(1, 2, 13, 1))
+    assert 300 < played.played < 400
+    assert played.ledger.syncs > 0
+    same(played, stepped)
+
+
+def log(events):
+    rng = np.random.default_rng(4)
+    users = np.concatenate([np.repeat(np.arange(4), 5), rng.integers(0, 4, events - 20)])
+    return Log(rng.standard_normal((30, 3)), users, rng.integers(0, 9, events))
+
+
+@pytest.mark.parametrize("schedule", ["one", "all"])
+def test_logs(schedule):
+    environment = Recommendation(log=log(90), arms=5, schedule=schedule)
+    steps = 90 if schedule == "one" else 12
+    played, stepped = runs(DisLinUCB(threshold=0.2), environment, steps, pieces=(1, 5))
+    assert played.played == steps or schedule == "all"
+    same(played, stepped)
+
+
+def test_a_world_that_changes():
+    environment = "clustered-drift:clients=8,clusters=2,dim=5,arms=6"
+    played, stepped = runs("dislinucb:threshold=0.3", environment, 80, pieces=(1, 2, 33))
+    assert played.played == 80
+    assert 0 < played.world.change < 80
+    same(played, stepped)
 
 
 def test_models_are_refreshed_in_time():
@@ -110,6 +171,18 @@ def test_gauges_are_read_after_every_step():
     watched = fb.simulate("dislinucb:threshold=0.2", small, 50, coverage=True)
     assert np.isfinite(watched.gauges["coverage"]).all()
     assert np.array_equal(watched.regret, fb.simulate("dislinucb:threshold=0.2", small, 50).regret)
+
+
+def test_gauges_that_rest_are_not_read_after_every_step(monkeypatch):
+    reads = []
+    read = Epsilon.read
+    monkeypatch.setattr(Epsilon, "read", lambda self, step: reads.append(step) or read(self, step))
+    played = fb.Simulation("private-linucb", "linear-bounded:clients=2,dim=3,arms=4", 60)
+    played.run()
+    shown = played.trace().gauges["epsilon"]
+    assert len(reads) < 30
+    assert len(np.unique(shown)) > 3
+    assert (np.diff(shown) >= 0).all()
 
 
 class Shy(OptimisticAgents):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 import networkx as nx
 import numpy as np
@@ -15,11 +15,13 @@ from fedbandits.algorithms.linear.servers import PoolServer
 from fedbandits.channel import Quantise, Through
 from fedbandits.contract.arrays import check_arms, check_feedback, check_finite
 from fedbandits.contract.catalogue import About
+from fedbandits.contract.compiled import choose, learn, quiet, stands_for
 from fedbandits.contract.messages import Message
 from fedbandits.contract.parameters import parameters
 from fedbandits.contract.population import Population
 from fedbandits.contract.server import Server
 from fedbandits.contract.wire import Bound, Ragged, Utterance, WireField, matrix, vector
+from fedbandits.linalg.jit import jit_inside
 from fedbandits.models import limits
 from fedbandits.models.optimistic import OptimisticAgents
 from fedbandits.models.sharing import COLLECT, POOL, POOLED_FRESH
@@ -504,6 +506,32 @@ class Hurried(Agents):
 
 def test_compiled_functions_that_do_something_else():
     assert broken(mutant(Hurried)).check == "compiled"
+
+
+@quiet
+class Idle(NamedTuple):
+    nothing: int
+
+
+@stands_for(choose, Idle)
+@jit_inside
+def undecided(agents, i, arms, row, room):
+    return -1
+
+
+@stands_for(learn, Idle)
+@jit_inside
+def unmoved(agents, i, arms, row, pick, reward, room):
+    return False
+
+
+class Shirking(Agents):
+    def compiled(self):
+        return Idle(0)
+
+
+def test_compiled_functions_that_are_never_seen_to_work():
+    assert broken(mutant(Shirking)).check == "compiled"
 
 
 class Polite(Agents):

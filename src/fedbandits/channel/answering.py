@@ -24,9 +24,11 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
+from fedbandits.channel.pace import Pace
 from fedbandits.channel.releasing import Post, Releasing
 from fedbandits.channel.sensitivity import NoisyField, noisy_fields, one_observation, scattered
 from fedbandits.contract.arrays import BoolArray, FloatArray, IntArray
+from fedbandits.contract.compiled import untouched
 from fedbandits.contract.errors import ConfigError
 from fedbandits.contract.facts import Answers, Norms, Questions
 from fedbandits.contract.messages import Message
@@ -209,6 +211,12 @@ class Answering(Releasing):
         if self._turns is None:
             return would & self._due(np.arange(len(would)))
         return np.asarray(self.observed >= self._scheduled(self.joined[:, 0]))
+
+    def pace(self, n: int, dim: int) -> Pace | None:
+        """See `End`."""
+        if not (untouched(self, Releasing, "observing") and untouched(self, Answering, "calling")):
+            return None
+        return self._paced(n, dim, self.joined[:, 0].copy(), np.zeros(n, dtype=np.bool_))
 
     def urgency(self, would: FloatArray | None) -> FloatArray | None:
         """How far each agent has come towards the next update."""

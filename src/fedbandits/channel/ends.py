@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from fedbandits.channel.stage import End, Observed
+from fedbandits.channel.pace import Pace, unhurried
+from fedbandits.channel.stage import SPOKEN_FOR, End, Observed
 from fedbandits.contract.arrays import BoolArray, FloatArray, IntArray, State
+from fedbandits.contract.compiled import untouched
 from fedbandits.contract.messages import Message
 from fedbandits.contract.protection import Protection
 
@@ -80,6 +82,11 @@ class Ends(End):
         for end in self._all:
             would = end.urgency(would)
         return would
+
+    def pace(self, n: int, dim: int) -> Pace | None:
+        """See `End`: where one stage at most does anything."""
+        busy = [end for end in self._all if not untouched(end, End, *SPOKEN_FOR)]
+        return unhurried(n, dim) if not busy else busy[0].pace(n, dim) if len(busy) == 1 else None
 
     def protection(self) -> Protection | None:
         """That of the only stage that protects anything."""

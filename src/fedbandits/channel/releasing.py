@@ -10,11 +10,13 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from fedbandits.channel.clipping import clipped
+from fedbandits.channel.clipping import clipped, limits_of
 from fedbandits.channel.field_arrays import FieldArrays
+from fedbandits.channel.pace import Pace, unhurried
 from fedbandits.channel.sensitivity import NoisyField, is_pooled, scattered
-from fedbandits.channel.stage import End, Observed
+from fedbandits.channel.stage import SPOKEN_FOR, End, Observed
 from fedbandits.contract.arrays import BoolArray, FloatArray, IntArray, State
+from fedbandits.contract.compiled import untouched
 from fedbandits.contract.errors import ConfigError
 from fedbandits.contract.messages import Message
 from fedbandits.contract.problem import Problem
@@ -123,6 +125,19 @@ class Releasing(End):
         """
         due = self._due(np.arange(len(self.observed)))
         return (due if self._turns is not None else due & would) | self.owing
+
+    def pace(self, n: int, dim: int) -> Pace | None:
+        """See `End`: where it is single observations, or agents, that are protected."""
+        return self._paced(n, dim, self.passed, self.owing) if untouched(self, Releasing, *SPOKEN_FOR) else None
+
+    def _paced(self, n: int, dim: int, place: IntArray, owing: BoolArray) -> Pace | None:
+        """With so many scheduled turns done with, and those calling who are `owing`."""
+        if self._stage.unit == "person":
+            return None
+        paced = unhurried(n, dim)._replace(observed=self.observed, limits=limits_of(self._problem), owing=owing)
+        if self._turns is None:
+            return paced._replace(made=self.steps.made, allowed=self._allowed)
+        return paced._replace(scheduled=True, turns=self._turns, place=place)
 
     def urgency(self, would: FloatArray | None) -> FloatArray | None:
         """How far each agent has come from one upload to the next."""

@@ -9,11 +9,13 @@ from typing import ClassVar
 import numpy as np
 
 from fedbandits.channel.gaussian import Gaussian
+from fedbandits.channel.pace import Pace, unhurried
 from fedbandits.channel.repairing import Passing
-from fedbandits.channel.stage import End, Observed
+from fedbandits.channel.stage import SPOKEN_FOR, End, Observed
 from fedbandits.channel.training import openings
 from fedbandits.contract.arrays import BoolArray, FloatArray, IntArray
 from fedbandits.contract.catalogue import About, AboutStage
+from fedbandits.contract.compiled import untouched
 from fedbandits.contract.errors import ConfigError
 from fedbandits.contract.messages import Message
 from fedbandits.contract.problem import Problem
@@ -97,6 +99,13 @@ class Waiting(Passing):
     def calling(self, would: BoolArray) -> BoolArray:
         """Who is due."""
         return np.asarray(self._passed(self.observed) > self._passed(self.heard[:, 0]))
+
+    def pace(self, n: int, dim: int) -> Pace | None:
+        """See `End`."""
+        if not untouched(self, Waiting, *SPOKEN_FOR):
+            return None
+        place = self._passed(self.heard[:, 0])
+        return unhurried(n, dim)._replace(observed=self.observed, scheduled=True, turns=self._turns, place=place)
 
     def urgency(self, would: FloatArray | None) -> FloatArray:
         """How far each agent has come towards its next call."""

@@ -2,16 +2,38 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
 from fedbandits.contract.arrays import BoolArray, FloatArray, IntArray
+from fedbandits.contract.compiled import calls, choose, learn, quiet, stands_for, untouched
 from fedbandits.contract.messages import Message
 from fedbandits.contract.population import Population
 from fedbandits.contract.wrapping import Wrapping
+from fedbandits.linalg.jit import jit_inside
 from fedbandits.models.sharing import COLLECT, POOL, told
 from fedbandits.models.statistics import Statistics
+
+
+@quiet
+class SelfServed(NamedTuple):
+    """`SelfServing` agents for compiled loops."""
+
+    inner: Any
+
+
+@stands_for(choose, SelfServed)
+@jit_inside
+def _choose(agents: SelfServed, i: int, arms: FloatArray, row: int, room: FloatArray) -> int:
+    return choose(agents.inner, i, arms, row, room)
+
+
+@stands_for(learn, SelfServed)
+@jit_inside
+def _learn(agents: SelfServed, i: int, arms: FloatArray, row: int, pick: int, reward: float, room: FloatArray) -> bool:
+    full = learn(agents.inner, i, arms, row, pick, reward, room)
+    return full | calls(agents.inner, i)
 
 
 class SelfServing(Wrapping):
@@ -30,6 +52,19 @@ class SelfServing(Wrapping):
     def learn(self, who: IntArray, arms: FloatArray, picks: IntArray, rewards: FloatArray) -> None:
         """As the inner agents do; whoever would call a server is one."""
         self.inner.learn(who, arms, picks, rewards)
+        self._serve()
+
+    def compiled(self) -> Any:
+        """See `Population`."""
+        inner = self.inner.compiled() if untouched(self, SelfServing, "choose", "learn", "calling") else None
+        return None if inner is None else SelfServed(inner)
+
+    def tend(self) -> None:
+        """As the inner agents do; and whoever would call a server is one."""
+        self.inner.tend()
+        self._serve()
+
+    def _serve(self) -> None:
         callers = np.flatnonzero(self.inner.calling())
         if len(callers) == 0:
             return

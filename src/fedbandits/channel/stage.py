@@ -11,8 +11,10 @@ from abc import abstractmethod
 from collections.abc import Mapping
 from typing import Protocol
 
+from fedbandits.channel.pace import Pace, unhurried
 from fedbandits.contract.arrays import BoolArray, FloatArray, IntArray, State
 from fedbandits.contract.catalogue import About, AboutStage
+from fedbandits.contract.compiled import untouched
 from fedbandits.contract.errors import ConfigError
 from fedbandits.contract.messages import Message
 from fedbandits.contract.problem import Problem
@@ -22,6 +24,8 @@ from fedbandits.contract.streams import Streams
 from fedbandits.contract.wire import Direction, Utterance
 
 Observed = tuple[FloatArray, IntArray, FloatArray]
+SPOKEN_FOR = ("observing", "calling")
+"""What compiled loops do in place of an end (`End.pace`)."""
 
 
 class End(Stateful):
@@ -72,6 +76,12 @@ class End(Stateful):
     def urgency(self, would: FloatArray | None) -> FloatArray | None:
         """(n,) how close each agent is to calling, `would` being how close without the stage."""
         return would
+
+    def pace(self, n: int, dim: int) -> Pace | None:
+        """What `observing` and `calling` do to n agents with arms of dimension `dim`, for compiled loops; None where
+        those cannot do it.
+        """
+        return unhurried(n, dim) if untouched(self, End, *SPOKEN_FOR) else None
 
     def protection(self) -> Protection | None:
         """What the stage protects, and what that has cost so far; None where it protects nothing."""

@@ -2,19 +2,80 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
 from fedbandits.channel.ends import Ends
+from fedbandits.channel.pace import Pace, learn_through, lets_call
 from fedbandits.contract.arrays import BoolArray, FloatArray, IntArray, State, check_arms, check_feedback
+from fedbandits.contract.compiled import calls, choose, learn, stands_for, untouched
 from fedbandits.contract.messages import Conversation, Message
 from fedbandits.contract.population import Choices, Ellipsoids, Population
 from fedbandits.contract.protection import Protection
-from fedbandits.contract.server import Server
-from fedbandits.contract.streams import Streams
+from fedbandits.contract.server import Server, patience_of
+from fedbandits.contract.streams import Streams, WordArray
 from fedbandits.contract.wrapping import Wrapping
+from fedbandits.linalg.jit import jit_inside
 from fedbandits.models import untold
+
+
+class Staged(NamedTuple):
+    """`StagedAgents` for compiled loops."""
+
+    inner: Any
+    pace: Pace
+
+
+@stands_for(choose, Staged)
+@jit_inside
+def _choose(agents: Staged, i: int, arms: FloatArray, row: int, room: FloatArray) -> int:
+    return choose(agents.inner, i, arms, row, room)
+
+
+@stands_for(learn, Staged)
+@jit_inside
+def _learn(agents: Staged, i: int, arms: FloatArray, row: int, pick: int, reward: float, room: FloatArray) -> bool:
+    return learn_through(agents.pace, agents.inner, i, arms, row, pick, reward, room)
+
+
+@stands_for(calls, Staged)
+@jit_inside
+def _calls(agents: Staged, i: int) -> bool:
+    return lets_call(agents.pace, i, calls(agents.inner, i))
+
+
+class Blind(NamedTuple):
+    """`BlindAgents` for compiled loops."""
+
+    inner: Any
+    acting: Any
+    pace: Pace
+    told: BoolArray
+    words: WordArray
+
+
+@stands_for(choose, Blind)
+@jit_inside
+def _choose_blindly(agents: Blind, i: int, arms: FloatArray, row: int, room: FloatArray) -> int:
+    return choose(agents.acting, i, arms, row, room) if agents.told[i] else untold.drawn(agents.words, i, arms, row)
+
+
+@stands_for(learn, Blind)
+@jit_inside
+def _learn_blindly(
+    agents: Blind, i: int, arms: FloatArray, row: int, pick: int, reward: float, room: FloatArray
+) -> bool:
+    return learn_through(agents.pace, agents.inner, i, arms, row, pick, reward, room)
+
+
+@stands_for(calls, Blind)
+@jit_inside
+def _calls_blindly(agents: Blind, i: int) -> bool:
+    return lets_call(agents.pace, i, calls(agents.inner, i))
+
+
+_SPOKEN_FOR = ("choose", "learn", "calling")
 
 
 class StagedAgents(Wrapping):
@@ -31,6 +92,17 @@ class StagedAgents(Wrapping):
         """What the stages make of the observation."""
         check_feedback(who, arms, picks, rewards, len(self), self._dim)  # before a stage has taken note of it
         self.inner.learn(who, *self.ends.observing(who, arms, picks, rewards))
+
+    def compiled(self) -> Any:
+        """See `Population`: where those inside have compiled functions, and the stages a pace."""
+        if not untouched(self, StagedAgents, *_SPOKEN_FOR):
+            return None
+        inner, pace = self.inner.compiled(), self.ends.pace(len(self), self._dim)
+        return None if inner is None or pace is None else Staged(inner, pace)
+
+    def tend(self) -> None:
+        """As the inner agents do."""
+        self.inner.tend()
 
     def attribute(self, who: IntArray, persons: IntArray) -> None:
         """As the stages want to know."""
@@ -112,6 +184,15 @@ class BlindAgents(StagedAgents):
         self._stand(who)
         return untold.choices(self.told[who], who, arms, self.acting.choose, self.rng)
 
+    def compiled(self) -> Any:
+        """See `StagedAgents`; of agents to whom all decisions are alike."""
+        if not untouched(self, BlindAgents, *_SPOKEN_FOR) or self.inner.stages is not None:
+            return None
+        inner, acting, pace = self.inner.compiled(), self.acting.compiled(), self.ends.pace(len(self), self._dim)
+        if inner is None or acting is None or pace is None or not untouched(self.rng, Streams, "uniform"):
+            return None
+        return Blind(inner, acting, pace, self.told, self.rng.words)
+
     def scores(self, who: IntArray, arms: FloatArray) -> FloatArray | None:
         """Those of acting agents; NaN where choices are random."""
         self._stand(who)
@@ -183,6 +264,14 @@ class StagedServer(Server):
                 request = conversation.send(heard(self.ends, reply))
         except StopIteration:
             return
+
+    def patience(self) -> int:
+        """As the inner server has."""
+        return patience_of(self.inner)
+
+    def passed(self, steps: int) -> None:
+        """As the inner server is told."""
+        self.inner.passed(steps)
 
     def portrait(self) -> State:
         """As the inner server shows."""

@@ -36,6 +36,7 @@ ADDED, BELOW = 0, 1
 State = Any
 """A named tuple of arrays and numbers, of a type that `stands_for` knows."""
 F = TypeVar("F", bound=Callable[..., Any])
+K = TypeVar("K")
 
 
 class Block(NamedTuple):
@@ -80,7 +81,8 @@ def pay(source: State, block: Block, s: int, a: int, i: int, pick: int) -> tuple
 
 
 def choose(agents: State, i: int, arms: FloatArray, row: int, room: FloatArray) -> int:
-    """The arm that agent i takes of those in `arms[row]` (d, K); -1 where a score is not finite.
+    """The arm that agent i takes of those in `arms[row]` (d, K); -1, nothing having changed, where a score is not
+    finite, or where it has to be asked itself (`Population.choose`).
 
     `room` is for whatever is written in between (`linalg.kernels.room_for`).
     """
@@ -129,6 +131,17 @@ def stands_for(what: Callable[..., Any], kind: type) -> Callable[[F], F]:
     return remember
 
 
+@jit_inside
+def _never(agents: State, i: int) -> bool:
+    return False
+
+
+def quiet(kind: type[K]) -> type[K]:
+    """The decorated type of states is one of agents that never call: what `calls` does for them is said."""
+    _MEANINGS[kind, calls] = _never
+    return kind
+
+
 def untouched(one: object, base: type, *methods: str) -> bool:
     """Whether these methods of `one` are those of `base`: neither a subclass nor anybody else has put others there."""
     own = getattr(one, "__dict__", {})
@@ -175,7 +188,8 @@ def _meaning(what: Callable[..., Any], kind: Any) -> Callable[..., Any] | None:
     """What stands for `what`, states being of the compiler's type `kind`."""
     if isinstance(kind, types.NoneType) and what in _OF_NOBODY:
         return _OF_NOBODY[what]
-    said = _MEANINGS.get((kind.instance_class, what)) if isinstance(kind, types.NamedTuple) else None
+    named = isinstance(kind, types.NamedTuple | types.NamedUniTuple)
+    said = _MEANINGS.get((kind.instance_class, what)) if named else None
     return _drawn_pay if said is None and what is pay else said
 
 

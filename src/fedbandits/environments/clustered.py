@@ -9,6 +9,7 @@ from pydantic import Field, model_validator
 
 from fedbandits.contract.arrays import FloatArray, IntArray
 from fedbandits.contract.catalogue import AboutEnvironment
+from fedbandits.contract.compiled import Block
 from fedbandits.contract.facts import Truth
 from fedbandits.contract.parameters import parameters
 from fedbandits.contract.world import Outcome, Turn, World, parts_of
@@ -169,6 +170,13 @@ class DriftingWorld(World):
     def pay(self, step: int, picks: IntArray) -> Outcome:
         """Rewards and pseudo-regrets; see `World`."""
         return self._at(step).pay(step, picks)
+
+    def block(self, step: int) -> Block | None:
+        """See `World`: up to the change, or from there on."""
+        block = self._at(step).block(step)
+        if block is None or step >= self.change:
+            return block
+        return block._replace(who=block.who[: self.change - block.first])
 
     def truth(self, step: int = 0) -> Truth | None:
         """Who is alike in `step`; see `World`."""

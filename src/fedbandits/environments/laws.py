@@ -152,6 +152,7 @@ class Stable:
 
     alpha: float
     scale: float
+    compiled: ClassVar[int] = ADDED
 
     def means(self, scores: FloatArray) -> FloatArray:
         """The scores themselves."""

@@ -20,6 +20,7 @@ from pydantic import Field
 
 from fedbandits.contract.arrays import Array, FloatArray, IntArray
 from fedbandits.contract.catalogue import AboutEnvironment, ConfigError
+from fedbandits.contract.compiled import ADDED, Block, untouched
 from fedbandits.contract.facts import Noise, Norms
 from fedbandits.contract.parameters import parameters
 from fedbandits.contract.problem import Problem
@@ -95,6 +96,7 @@ class RecommendationWorld(World):
         awake = int(np.diff(starts).max())
         self._steps = max(1, _BLOCK // (awake * problem.arms * problem.dim))
         self._block = -1
+        self._handed_over: Block | None = None
 
     def turn(self, step: int) -> Turn:
         """Who is awake, and what they see; see `World`."""
@@ -106,6 +108,32 @@ class RecommendationWorld(World):
         _, drawn = self._seek(step)
         rewards = (picks == self._place[drawn]).astype(np.float64)
         return Outcome(rewards, 1.0 - rewards, np.full(len(rewards), 1.0 / self.problem.arms))
+
+    def block(self, step: int) -> Block | None:
+        """See `World`: where equally many users are awake in all steps that are drawn."""
+        if not untouched(self, RecommendationWorld, "turn", "pay"):
+            return None
+        self._seek(step)
+        first = self._block * self._steps
+        starts = self._starts[first : first + self._steps + 1]
+        awake = int(starts[1] - starts[0])
+        if (np.diff(starts) != awake).any():
+            return None
+        if self._handed_over is None:
+            shape = (len(starts) - 1, awake)
+            found = np.zeros((len(self._place), self.problem.arms))
+            found[np.arange(len(found)), self._place] = 1.0
+            self._handed_over = Block(
+                first=first,
+                who=np.array(self._users[starts[0] : starts[-1]]).reshape(shape),
+                arms=self._lanes,
+                means=found,
+                best=np.ones(shape),
+                chance=np.full(shape, 1.0 / self.problem.arms),
+                shocks=np.zeros(shape),
+                law=ADDED,
+            )
+        return self._handed_over
 
     def shown(self, step: int) -> IntArray:
         """(w, K) the items behind the arms of `step`."""
@@ -121,7 +149,7 @@ class RecommendationWorld(World):
         if block != self._block:
             last = self._starts[min((block + 1) * self._steps, len(self._starts) - 1)]
             self._draw(slice(first, last), _generator(self._seed, 1, block))
-            self._block = block
+            self._block, self._handed_over = block, None
         here = slice(self._starts[step], self._starts[step + 1])
         return here, slice(here.start - first, here.stop - first)
 

@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -28,6 +29,9 @@ from fedbandits.contract.facts import Noise, Norms, Perturbation
 from fedbandits.contract.problem import Problem
 from fedbandits.linalg.semidefinite import nearest_semidefinite
 from fedbandits.models.limits import longest
+from fedbandits.models.width import CONSTANT, Radius
+
+Rule = Callable[[FloatArray, FloatArray], FloatArray] | Radius
 
 RISK = 0.05
 """With which probability the noise of one sum may reach beyond the shift, after which eigenvalues are cut."""
@@ -45,6 +49,10 @@ class Reading(Protocol):
         """(w,) how far theta may be off, in the norm of V, with probability 1 - `delta`; `logdet` (w,) is log det V, V
         holding what was read and `ridge` I, and `own` how many clean observations may be added to it.
         """
+
+    @abstractmethod
+    def rule(self, delta: float, ridge: float, own: float) -> Rule:
+        """`radius` as a function of log det V (w,) and the number of observations (w,), which does not matter."""
 
     @property
     @abstractmethod
@@ -163,6 +171,10 @@ class Discounted:
         found = self.noise * math.sqrt(2 * math.log(2 / delta) + volume) + fixed + math.sqrt(ridge) * self.parameter
         return np.full(len(logdet), found)
 
+    def rule(self, delta: float, ridge: float, own: float) -> Rule:
+        """See `Reading`: a constant."""
+        return Radius(CONSTANT, prior=float(self.radius(delta, ridge, np.zeros(1), own)[0]))
+
 
 @dataclass(frozen=True)
 class Regularised:
@@ -204,3 +216,7 @@ class Regularised:
             + self.parameter * math.sqrt(3 * least + ridge)
             + kappa
         )
+
+    def rule(self, delta: float, ridge: float, own: float) -> Rule:
+        """See `Reading`."""
+        return lambda logdet, count: self.radius(delta, ridge, logdet, own)

@@ -10,7 +10,8 @@ from collections.abc import Callable
 import numpy as np
 
 from fedbandits.contract.arrays import BoolArray, FloatArray, IntArray, check_finite, first_highest
-from fedbandits.contract.streams import Streams
+from fedbandits.contract.streams import Streams, WordArray, next_uniform
+from fedbandits.linalg.jit import jit_inside
 
 Choose = Callable[[IntArray, FloatArray], IntArray]
 """Agents (w,) and arms (w, K, d) -> (w,) what those who know something choose."""
@@ -27,6 +28,19 @@ def choices(told: BoolArray, who: IntArray, arms: FloatArray, choose: Choose, rn
     drawn = rng.uniform(who[~told])
     picks[~told] = np.minimum((drawn * arms.shape[1]).astype(np.int64), arms.shape[1] - 1)
     return picks
+
+
+@jit_inside
+def drawn(words: WordArray, i: int, arms: FloatArray, row: int) -> int:
+    """What `choices` draws for agent i among `arms[row]` (d, K), `words` (n, 4) being those of its stream; -1 where
+    something is not finite.
+    """
+    _, d, count = arms.shape
+    for j in range(d):
+        for k in range(count):
+            if not abs(arms[row, j, k]) < np.inf:
+                return -1
+    return int(min(next_uniform(words, i) * count, count - 1.0))
 
 
 def compared(told: BoolArray, scores: FloatArray) -> FloatArray:

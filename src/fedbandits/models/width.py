@@ -26,7 +26,8 @@ CONSTANT, BY_VOLUME, BY_COUNT = 0, 1, 2
 
 class Radius(NamedTuple):
     """A width as a function of what a model knows: sigma sqrt(base + volume) + prior, the volume being log det V -
-    `origin`, or `dim` log(1 + m/`scale`); or the constant `prior`. Compiled loops take it as it is.
+    `origin`, or `dim` log(1 + m/`scale`); or the constant `prior`; all of it `times` as wide. Compiled loops take it as
+    it is.
     """
 
     code: int
@@ -36,6 +37,7 @@ class Radius(NamedTuple):
     origin: float = 0.0
     dim: float = 1.0
     scale: float = 1.0
+    times: float = 1.0
 
     def __call__(self, logdet: FloatArray, count: FloatArray) -> FloatArray:
         """(w,) widths for models with log-determinants `logdet` (w,) resting on `count` (w,) observations."""
@@ -72,9 +74,9 @@ def widths(
 def width_at(rule: Radius, logdet: float, count: float) -> float:
     """The width for one model."""
     if rule.code == CONSTANT:
-        return rule.prior
+        return rule.times * rule.prior
     volume = logdet - rule.origin if rule.code == BY_VOLUME else rule.dim * np.log1p(count / rule.scale)
-    width: float = rule.sigma * np.sqrt(rule.base + volume) + rule.prior
+    width: float = rule.times * (rule.sigma * np.sqrt(rule.base + volume) + rule.prior)
     return width
 
 

@@ -2,19 +2,33 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 import numpy as np
 
 from fedbandits.contract.arrays import BoolArray, FloatArray, IntArray
 from fedbandits.contract.state import Stateful
 from fedbandits.contract.streams import Streams
-from fedbandits.linalg.jit import jit
+from fedbandits.linalg.borrowing import borrowed
+from fedbandits.linalg.jit import jit, jit_inside
 from fedbandits.privacy.accountant import event
 from fedbandits.privacy.schedules import Releases
 
 if TYPE_CHECKING:
     from dp_accounting import DpEvent
+
+
+class IntervalArrays(NamedTuple):
+    """What `IntervalMeans` learn into, for compiled loops."""
+
+    sums: FloatArray
+    counts: IntArray
+    means: FloatArray
+    counts_released: IntArray
+    releases: IntArray
+    schedule: IntArray
+    due: IntArray
+    """(n,) the arm of each agent whose mean is to be released, or -1."""
 
 
 class IntervalMeans(Stateful):
@@ -48,26 +62,48 @@ class IntervalMeans(Stateful):
         """(n, K) the pulls that the last released mean is over; 0 before the first."""
         self.releases = np.zeros((n, arms), dtype=np.int64)
         """(n, K) how often a mean was released."""
+        self._due = np.full(n, -1, dtype=np.int64)
 
     def observe(self, who: IntArray, arms: IntArray, rewards: FloatArray) -> BoolArray:
         """Take in one reward for each of `who`, of arm `arms` (w,); returns (w,) who has released a mean."""
-        due = _observe(self.sums, self.counts, self.releases, self._schedule.counts, who, arms, rewards)
+        due = _observe(self.arrays(), who, arms, rewards)
         rows = np.flatnonzero(due)
         if len(rows):
-            speakers = who[rows]
-            uniforms = self.rng.secret.uniform(speakers)
-            _release(
-                self.sums,
-                self.counts,
-                self.means,
-                self.counts_released,
-                self.releases,
-                self._scales,
-                speakers,
-                arms[rows],
-                uniforms,
-            )
+            self._release(who[rows], arms[rows])
         return due
+
+    def arrays(self) -> IntervalArrays:
+        """What compiled loops learn into, by reference."""
+        return IntervalArrays(
+            self.sums,
+            self.counts,
+            self.means,
+            self.counts_released,
+            self.releases,
+            self._schedule.counts,
+            self._due,
+        )
+
+    def tend(self) -> None:
+        """Release what compiled loops have found to be due."""
+        speakers = np.flatnonzero(self._due >= 0)
+        if len(speakers):
+            self._release(speakers, self._due[speakers])
+            self._due[speakers] = -1
+
+    def _release(self, speakers: IntArray, arms: IntArray) -> None:
+        uniforms = self.rng.secret.uniform(speakers)
+        _release(
+            self.sums,
+            self.counts,
+            self.means,
+            self.counts_released,
+            self.releases,
+            self._scales,
+            speakers,
+            arms,
+            uniforms,
+        )
 
     def told(self, who: IntArray, *, current: bool) -> tuple[FloatArray, IntArray]:
         """(w, K) released means, and counts to weigh them with: of all pulls so far, or of those in the mean.
@@ -88,24 +124,22 @@ class IntervalMeans(Stateful):
 
 
 @jit
-def _observe(
-    sums: FloatArray,
-    counts: IntArray,
-    releases: IntArray,
-    schedule: IntArray,
-    who: IntArray,
-    arms: IntArray,
-    rewards: FloatArray,
-) -> BoolArray:
+def _observe(own: IntervalArrays, who: IntArray, arms: IntArray, rewards: FloatArray) -> BoolArray:
+    own = borrowed(own)
     due = np.zeros(len(who), np.bool_)
     for i in range(len(who)):
-        a, k = who[i], arms[i]
-        sums[a, k] += min(max(rewards[i], 0.0), 1.0)
-        counts[a, k] += 1
-        following = releases[a, k]
-        # not only then: a schedule may have become denser since the state was saved (and is no dearer, being late)
-        due[i] = following < len(schedule) and counts[a, k] >= schedule[following]
+        due[i] = observe_one(own, who[i], arms[i], rewards[i])
     return due
+
+
+@jit_inside
+def observe_one(own: IntervalArrays, a: int, k: int, reward: float) -> bool:
+    """Agent a has one reward more of arm k; whether a mean is to be released."""
+    own.sums[a, k] += min(max(reward, 0.0), 1.0)
+    own.counts[a, k] += 1
+    following = own.releases[a, k]
+    # not only then: a schedule may have become denser since the state was saved (and is no dearer, being late)
+    return bool(following < len(own.schedule) and own.counts[a, k] >= own.schedule[following])
 
 
 @jit

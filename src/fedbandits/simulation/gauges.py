@@ -32,6 +32,9 @@ class Gauge(Stateful):
 
     keeps: ClassVar[tuple[str, ...]] = ("values",)
     name: ClassVar[str]
+    steady: ClassVar[bool] = False
+    """Whether it shows the same from one moment to the next at which somebody is heard or tended to
+    (`Population.tend`), so that it need not be read in between."""
     of_episodes: ClassVar[bool] = False
     """Whether it reads what the run has noted of finished episodes, and nothing else: it then shows the same until the
     next one is over, and need not be read after every step."""
@@ -48,6 +51,12 @@ class Gauge(Stateful):
     def take(self, step: int) -> None:
         """Read the gauge after `step`."""
         self.values[step] = self.read(step)
+
+    def pass_over(self, first: int, end: int) -> None:
+        """Steps `first` to `end` - 1, of which the first has one before it, were not looked at: one that is `steady`
+        showed what it had shown before.
+        """
+        self.values[first:end] = self.values[first - 1]
 
     @abstractmethod
     def read(self, step: int) -> float:
@@ -87,6 +96,7 @@ class Epsilon(Gauge):
     """The privacy spent so far by the agent that has spent most, infinite if what it does is not private."""
 
     name: ClassVar[str] = "epsilon"
+    steady: ClassVar[bool] = True
 
     @classmethod
     def on(cls, run: Simulation) -> Self | None:

@@ -156,8 +156,17 @@ class Simulation(Stateful):
         self._earned, self._missed = Recycled(), Recycled()
         self.compiled = True
         """Whether turns are played by compiled functions where agents and world offer them; the run is the same."""
+        self.played = 0
+        """How many steps they have played."""
         wanted = (*((Coverage,) if chosen.coverage else ()), *STANDARD, *chosen.gauges)
         self._gauges: dict[str, Gauge] = {kind.name: gauge for kind in wanted if (gauge := kind.on(self)) is not None}
+
+    @property
+    def plays(self) -> bool:
+        """Whether turns can be left to compiled functions at all: agents do not talk to each other, and no gauge has to
+        be read after every step.
+        """
+        return self._relay is None and all(gauge.steady or gauge.of_episodes for gauge in self._gauges.values())
 
     def run(self, steps: int | None = None, progress: Progress | None = None) -> None:
         """Advance by `steps` steps, or to the horizon."""
@@ -256,13 +265,14 @@ class Simulation(Stateful):
         this step cannot be played so.
         """
         step = int(self.at)
-        if not self.compiled or self._relay is not None or not all(one.of_episodes for one in self._gauges.values()):
+        resting = [gauge for gauge in self._gauges.values() if gauge.steady]
+        if not self.compiled or not self.plays or (resting and step == 0):
             return False
         agents = self.agents.compiled()
         block = None if agents is None else self.world.block(step)
         if block is None:
             return False
-        server, books = self._spoken_for()
+        server, books = (None, None) if resting else self._spoken_for()
         start = step - block.first
         rows = min(len(block.who), end - block.first)
         if self.server is not None and server is None:
@@ -274,6 +284,8 @@ class Simulation(Stateful):
         earned = rewards, regrets, over, self.by_agent
         done, failed, ended = play(agents, server, block, start, rows, earned, books)
         if failed >= 0:
+            if done == start and failed == block.who[start, 0]:
+                return False  # nothing has happened yet: the agents' own methods know what to do, or what is wrong
             raise ValueError(
                 f"step {block.first + done}: what agent {failed} sees, or what it earns, is not finite; it has no score"
             )
@@ -303,13 +315,17 @@ class Simulation(Stateful):
         if self.episodes is not None:
             self._follow(self.episodes, step, block.who[played], over[played], rewards[played], regrets[played])
         self.at[...] = after.stop
+        self.played += done - start
+        for gauge in resting:
+            gauge.pass_over(step, after.stop - 1)
+            gauge.take(after.stop - 1)
         return True
 
     def _follow(
         self, book: EpisodeBook, step: int, who: IntArray, over: BoolArray, rewards: FloatArray, regrets: FloatArray
     ) -> None:
         """Note what was played from `step` on, rows of (B, w), in the book and on the gauges that read it."""
-        gauges = list(self._gauges.values())
+        gauges = [gauge for gauge in self._gauges.values() if gauge.of_episodes]
         at = 0
         while at < len(who):
             shown = [gauge.read(step + at) for gauge in gauges]

@@ -32,7 +32,8 @@ def play(agents: Any, server: Any, block: Block, start: int, end: int, earned: A
     `earned` are rewards and regrets (B, w), into the same rows of which those of the decisions are written; (B, w)
     whose arms were `blank`, unless that has no room; and (n,) to which regrets are added agent by agent.
 
-    Returns the row after the last one that was played; the agent that could not decide or learn, what it saw or earned
+    Returns the row after the last one that was played, perhaps before one in which the first decision is left to the
+    agents' own methods; the agent that could not decide or learn, what it saw or earned
     being not finite, or -1; and how the last row ended: `HEARD`, `FAILED`, or `PENDING` where somebody may be calling,
     where agents have to be tended to, and, without a server here, at `end`.
     """
@@ -45,7 +46,7 @@ def play(agents: Any, server: Any, block: Block, start: int, end: int, earned: A
     done, ended = start, PENDING
     while done < end:
         s = done
-        due, worn = False, False
+        due, worn, alone = False, False, False
         for a in range(awake):
             i = block.who[s, a]
             if not attend(talk, i):
@@ -55,6 +56,9 @@ def play(agents: Any, server: Any, block: Block, start: int, end: int, earned: A
                 over[s, a] = blank(block.arms, row)
             pick = choose(agents, i, block.arms, row, room)
             if pick < 0:
+                alone = a == 0 and s > start
+                if alone:
+                    break
                 return s, i, PENDING
             reward, regret = pay(block.source, block, s, a, i, pick)
             if not abs(reward) < np.inf:
@@ -64,6 +68,8 @@ def play(agents: Any, server: Any, block: Block, start: int, end: int, earned: A
             by_agent[i] += regret
             worn |= learn(agents, i, block.arms, row, pick, reward, room)
             due |= calls(agents, i)
+        if alone:
+            break
         done = s + 1
         if server is None:
             if due or worn:

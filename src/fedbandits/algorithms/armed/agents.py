@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 
@@ -12,6 +12,7 @@ from fedbandits.algorithms.armed.estimators import Estimation, estimator_for
 from fedbandits.contract.arrays import BoolArray, FloatArray, IntArray, check_arms, check_feedback, check_finite
 from fedbandits.contract.population import Population
 from fedbandits.contract.problem import Problem
+from fedbandits.linalg.jit import jit_inside
 
 
 def check_armed(who: IntArray, arms: FloatArray, n: int, count: int) -> IntArray | None:
@@ -32,6 +33,35 @@ def check_armed(who: IntArray, arms: FloatArray, n: int, count: int) -> IntArray
             "not by features; for arms that change use an algorithm of the linear family"
         )
     return np.asarray(places)
+
+
+class Places(NamedTuple):
+    """What compiled loops need in order to know arms by their place."""
+
+    arms: int
+    """K."""
+    checked: BoolArray
+    """(1,) whether arms that are the same for everybody and at every turn were looked at."""
+
+
+@jit_inside
+def in_place(places: Places, arms: FloatArray, row: int) -> bool:
+    """Whether `arms[row]` (d, K) are all unit vectors, in order; see `check_armed`."""
+    alike = arms.shape[0] == 1
+    if alike and places.checked[0]:
+        return True
+    if arms.shape[1] != places.arms or arms.shape[2] != places.arms:
+        return False
+    for j in range(places.arms):
+        for k in range(places.arms):
+            if arms[row, j, k] != (1.0 if j == k else 0.0):
+                return False
+    places.checked[0] = alike
+    return True
+
+
+SPOKEN_FOR = ("choose", "learn", "calling", "_pick", "_observe")
+"""What compiled loops do in place of agents of this family."""
 
 
 class ArmedAgents(Population):
@@ -73,6 +103,10 @@ class ArmedAgents(Population):
             picks = picks if places is None else places[np.arange(len(who)), picks]
         self._observe(who, picks, rewards)
         self.turns[who] += 1
+
+    def places(self) -> Places:
+        """For compiled loops: arms that were not looked at yet."""
+        return Places(self._arms, np.zeros(1, dtype=np.bool_))
 
     def drop_arm(self, place: int) -> None:
         """Let the arm at `place` be one that was never taken, by anybody; raises `ValueError` where that cannot be."""

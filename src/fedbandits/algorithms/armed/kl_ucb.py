@@ -3,19 +3,28 @@
 from __future__ import annotations
 
 import math
-from typing import Annotated, ClassVar
+from typing import Annotated, Any, ClassVar, NamedTuple
 
 import numpy as np
 from pydantic import Field
 
-from fedbandits.algorithms.armed.agents import best_shown
-from fedbandits.algorithms.armed.tally import TallyingAgents, check_unit_range, check_unit_rewards
+from fedbandits.algorithms.armed.agents import best_shown, in_place
+from fedbandits.algorithms.armed.tally import (
+    SPOKEN_FOR,
+    Tallies,
+    TallyingAgents,
+    check_unit_range,
+    check_unit_reward,
+    check_unit_rewards,
+    tally,
+)
 from fedbandits.contract.arrays import BoolArray, FloatArray, IntArray
 from fedbandits.contract.catalogue import About
+from fedbandits.contract.compiled import choose, learn, quiet, stands_for, untouched
 from fedbandits.contract.parameters import parameters
 from fedbandits.contract.problem import Problem
 from fedbandits.contract.streams import Streams
-from fedbandits.linalg.jit import jit
+from fedbandits.linalg.jit import jit, jit_inside
 
 _ITERATIONS = 100
 """Far more than Newton's method takes here; only there so that the loop has an end."""
@@ -61,6 +70,10 @@ class KLUCBAgents(TallyingAgents):
     def __init__(self, c: float, problem: Problem, n: int) -> None:
         super().__init__(problem, n)
         self._c = c
+
+    def compiled(self) -> Any:
+        """See `Population`."""
+        return Coins(self.tallies(), float(self._c)) if untouched(self, KLUCBAgents, *SPOKEN_FOR) else None
 
     def _pick(self, who: IntArray) -> IntArray:
         return _pick_highest(self.sums, self.counts, who, self._c)
@@ -124,23 +137,50 @@ def _pick_highest(sums: FloatArray, counts: IntArray, who: IntArray, c: float) -
     """(w,) the arm of highest index for each agent in `who`, or its first arm never taken; sums and counts (n, K)."""
     picks = np.empty(len(who), dtype=np.int64)
     for a in range(len(who)):
-        taken = counts[who[a]]
-        demand = _demand(taken, c)
-        best = -1.0
-        for k in range(len(taken)):
-            if taken[k] == 0:
-                picks[a] = k
-                break
-            mean = sums[who[a], k] / taken[k]
-            level = demand / taken[k]
-            # most arms are settled by the bound from which the exact index would be sought
-            if mean < 1.0 and mean + _reach(mean, level) <= best:
-                continue
-            index = highest_plausible(mean, level)
-            if index > best:
-                best = index
-                picks[a] = k
+        picks[a] = _pick_one(sums, counts, who[a], c)
     return picks
+
+
+@jit
+def _pick_one(sums: FloatArray, counts: IntArray, i: int, c: float) -> int:
+    taken = counts[i]
+    demand = _demand(taken, c)
+    best, found = -1.0, 0
+    for k in range(len(taken)):
+        if taken[k] == 0:
+            return k
+        mean = sums[i, k] / taken[k]
+        level = demand / taken[k]
+        # most arms are settled by the bound from which the exact index would be sought
+        if mean < 1.0 and mean + _reach(mean, level) <= best:
+            continue
+        index = highest_plausible(mean, level)
+        if index > best:
+            best, found = index, k
+    return found
+
+
+@quiet
+class Coins(NamedTuple):
+    """`KLUCBAgents` for compiled loops."""
+
+    known: Tallies
+    c: float
+
+
+@stands_for(choose, Coins)
+@jit_inside
+def _choose(agents: Coins, i: int, arms: FloatArray, row: int, room: FloatArray) -> int:
+    known = agents.known
+    return _pick_one(known.sums, known.counts, i, agents.c) if in_place(known.places, arms, row) else -1
+
+
+@stands_for(learn, Coins)
+@jit_inside
+def _learn(agents: Coins, i: int, arms: FloatArray, row: int, pick: int, reward: float, room: FloatArray) -> bool:
+    check_unit_reward(reward)
+    tally(agents.known, i, pick, reward)
+    return False
 
 
 @jit

@@ -2,19 +2,64 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from fedbandits.algorithms.armed.agents import ArmedAgents, best_shown
+from fedbandits.algorithms.armed.agents import SPOKEN_FOR, ArmedAgents, Places, best_shown, in_place
 from fedbandits.contract.arrays import BoolArray, FloatArray, IntArray
+from fedbandits.contract.compiled import choose, learn, quiet, stands_for, untouched
 from fedbandits.contract.problem import Problem
 from fedbandits.contract.streams import Streams
-from fedbandits.linalg.jit import jit
+from fedbandits.linalg.jit import jit, jit_exactly, jit_inside
 from fedbandits.privacy.accountant import spending
 from fedbandits.privacy.budget import PrivacyParameters
-from fedbandits.privacy.mechanisms import IntervalMeans
+from fedbandits.privacy.mechanisms import IntervalArrays, IntervalMeans, observe_one
 from fedbandits.privacy.schedules import ReleaseRule, longest_gap
+
+
+@quiet
+class Released(NamedTuple):
+    """`ReleasingAgents` for compiled loops."""
+
+    turns: IntArray
+    in_turn: int
+    own: IntervalArrays
+    places: Places
+
+
+@stands_for(choose, Released)
+@jit_inside
+def _choose(agents: Released, i: int, arms: FloatArray, row: int, room: FloatArray) -> int:
+    if not in_place(agents.places, arms, row):
+        return -1
+    turn, count, own = int(agents.turns[i]) + 1, agents.places.arms, agents.own
+    if turn <= agents.in_turn:
+        return (turn - 1) % count
+    bonus = _bonus(turn)
+    best, found = -np.inf, 0
+    for k in range(count):
+        weight = float(own.counts[i, k]) if own.counts_released[i, k] > 0 else 0.0
+        index = _index(_product(own.means[i, k], weight), weight, bonus)
+        if index > best:
+            best, found = index, k
+    return found
+
+
+@stands_for(learn, Released)
+@jit_inside
+def _learn(agents: Released, i: int, arms: FloatArray, row: int, pick: int, reward: float, room: FloatArray) -> bool:
+    agents.turns[i] += 1
+    due = observe_one(agents.own, i, pick, reward)
+    if due:
+        agents.own.due[i] = pick
+    return due
+
+
+@jit_exactly
+def _product(mean: float, count: float) -> float:
+    """Of two numbers, rounded."""
+    return mean * count
 
 
 class ReleasingAgents(ArmedAgents):
@@ -45,6 +90,16 @@ class ReleasingAgents(ArmedAgents):
     def spent(self) -> FloatArray:
         """(n,) epsilon that each agent has spent on one reward."""
         return np.asarray(self._spending[self.own.most_releases()])
+
+    def compiled(self) -> Any:
+        """See `Population`."""
+        if not untouched(self, ReleasingAgents, *SPOKEN_FOR, "_known"):
+            return None
+        return Released(self.turns, self._in_turn, self.own.arrays(), self.places())
+
+    def tend(self) -> None:
+        """Release what is due."""
+        self.own.tend()
 
     def _pick(self, who: IntArray) -> IntArray:
         turns = self.turns[who] + 1
@@ -93,8 +148,18 @@ def _highest_index(totals: FloatArray, weights: FloatArray, turns: IntArray) -> 
 def _indices(totals: FloatArray, weights: FloatArray, turns: IntArray) -> FloatArray:
     found = np.empty(totals.shape)
     for i in range(len(turns)):
-        bonus = 2 * np.log(float(turns[i]))
+        bonus = _bonus(turns[i])
         for k in range(totals.shape[1]):
-            weight = weights[i, k]
-            found[i, k] = totals[i, k] / weight + np.sqrt(bonus / weight) if weight > 0 else np.inf
+            found[i, k] = _index(totals[i, k], weights[i, k], bonus)
     return found
+
+
+@jit
+def _bonus(turn: int) -> float:
+    return float(2 * np.log(float(turn)))
+
+
+@jit
+def _index(total: float, weight: float, bonus: float) -> float:
+    """That of one arm, infinite for one without data."""
+    return float(total / weight + np.sqrt(bonus / weight)) if weight > 0 else np.inf

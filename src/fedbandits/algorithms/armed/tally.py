@@ -2,15 +2,44 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 
-from fedbandits.algorithms.armed.agents import ArmedAgents
+from fedbandits.algorithms.armed.agents import SPOKEN_FOR as _OF_ARMS
+from fedbandits.algorithms.armed.agents import ArmedAgents, Places
 from fedbandits.contract.arrays import FloatArray, IntArray
 from fedbandits.contract.errors import ConfigError
 from fedbandits.contract.facts import Range
 from fedbandits.contract.problem import Problem
+from fedbandits.linalg.jit import jit_inside
+
+SPOKEN_FOR = (*_OF_ARMS, "_tallied")
+"""What compiled loops do in place of agents who tally."""
+
+
+class Tallies(NamedTuple):
+    """What `TallyingAgents` are made up of, for compiled loops."""
+
+    turns: IntArray
+    counts: IntArray
+    sums: FloatArray
+    places: Places
+
+
+@jit_inside
+def tally(tallies: Tallies, i: int, pick: int, tallied: float) -> None:
+    """Agent i has taken an arm, of which so much is added to its sum."""
+    tallies.counts[i, pick] += 1
+    tallies.sums[i, pick] += tallied
+    tallies.turns[i] += 1
+
+
+@jit_inside
+def check_unit_reward(reward: float) -> None:
+    """As `check_unit_rewards`, inside of compiled loops."""
+    if not 0.0 <= reward <= 1.0:
+        raise ValueError("rewards must lie in [0, 1]")
 
 
 class TallyingAgents(ArmedAgents):
@@ -24,6 +53,10 @@ class TallyingAgents(ArmedAgents):
         super().__init__(problem, n)
         self.counts = np.zeros((n, problem.arms), dtype=np.int64)
         self.sums = np.zeros((n, problem.arms))
+
+    def tallies(self) -> Tallies:
+        """For compiled loops."""
+        return Tallies(self.turns, self.counts, self.sums, self.places())
 
     def drop_arm(self, place: int) -> None:
         """See `ArmedAgents`."""

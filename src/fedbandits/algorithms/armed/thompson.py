@@ -8,20 +8,31 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from functools import partial
-from typing import Annotated, ClassVar
+from typing import Annotated, Any, ClassVar, NamedTuple
 
 import numpy as np
 from pydantic import Field
 from scipy.special import betainc, betaincinv, ndtr, ndtri
 
-from fedbandits.algorithms.armed.agents import best_shown
-from fedbandits.algorithms.armed.tally import TallyingAgents, check_unit_range, check_unit_rewards
+from fedbandits.algorithms.armed.agents import best_shown, in_place
+from fedbandits.algorithms.armed.tally import (
+    SPOKEN_FOR,
+    Tallies,
+    TallyingAgents,
+    check_unit_range,
+    check_unit_reward,
+    check_unit_rewards,
+    tally,
+)
 from fedbandits.contract.arrays import BoolArray, FloatArray, IntArray
 from fedbandits.contract.catalogue import About
+from fedbandits.contract.compiled import choose, learn, quiet, stands_for, untouched
 from fedbandits.contract.facts import Noise
 from fedbandits.contract.parameters import parameters
 from fedbandits.contract.problem import Problem
-from fedbandits.contract.streams import Streams
+from fedbandits.contract.streams import Streams, WordArray, next_uniform
+from fedbandits.linalg.jit import jit_exactly, jit_inside
+from fedbandits.linalg.quantiles import address_of, beta_quantile, normal_quantile
 from fedbandits.models.winning import winning_independently
 
 
@@ -91,6 +102,77 @@ class ThompsonGaussian:
         """Nobody to talk to."""
 
 
+@quiet
+class Betas(NamedTuple):
+    """`BetaAgents` for compiled loops."""
+
+    known: Tallies
+    words: WordArray
+    quantile: int
+
+
+@stands_for(choose, Betas)
+@jit_inside
+def _choose_by_beta(agents: Betas, i: int, arms: FloatArray, row: int, room: FloatArray) -> int:
+    if not in_place(agents.known.places, arms, row):
+        return -1
+    counts, sums, best, found = agents.known.counts, agents.known.sums, -np.inf, 0
+    for k in range(agents.known.places.arms):
+        wins = sums[i, k]
+        losses = counts[i, k] - wins
+        drawn = beta_quantile(agents.quantile, 1.0 + wins, 1.0 + losses, next_uniform(agents.words, i))
+        if drawn > best:
+            best, found = drawn, k
+    return found
+
+
+@stands_for(learn, Betas)
+@jit_inside
+def _learn_beta(agents: Betas, i: int, arms: FloatArray, row: int, pick: int, reward: float, room: FloatArray) -> bool:
+    check_unit_reward(reward)
+    tally(agents.known, i, pick, 1.0 if next_uniform(agents.words, i) < reward else 0.0)
+    return False
+
+
+@quiet
+class Normals(NamedTuple):
+    """`GaussianAgents` for compiled loops."""
+
+    known: Tallies
+    words: WordArray
+    quantile: int
+    noise: float
+
+
+@stands_for(choose, Normals)
+@jit_inside
+def _choose_by_normal(agents: Normals, i: int, arms: FloatArray, row: int, room: FloatArray) -> int:
+    if not in_place(agents.known.places, arms, row):
+        return -1
+    counts, sums, best, found = agents.known.counts, agents.known.sums, -np.inf, 0
+    for k in range(agents.known.places.arms):
+        normal = normal_quantile(agents.quantile, next_uniform(agents.words, i))
+        drawn = _posterior(sums[i, k], counts[i, k], agents.noise, normal)
+        if drawn > best:
+            best, found = drawn, k
+    return found
+
+
+@stands_for(learn, Normals)
+@jit_inside
+def _learn_normal(
+    agents: Normals, i: int, arms: FloatArray, row: int, pick: int, reward: float, room: FloatArray
+) -> bool:
+    tally(agents.known, i, pick, reward)
+    return False
+
+
+@jit_exactly
+def _posterior(total: float, count: int, noise: float, normal: float) -> float:
+    """As `GaussianAgents` draw it, from a standard normal number."""
+    return total / count + noise * normal / np.sqrt(count) if count > 0 else np.inf
+
+
 class SamplingAgents(TallyingAgents):
     """Agents that take the arm of which they have drawn the highest value."""
 
@@ -125,6 +207,12 @@ class BetaAgents(SamplingAgents):
             )
         return found
 
+    def compiled(self) -> Any:
+        """See `Population`."""
+        if not (untouched(self, BetaAgents, *SPOKEN_FOR, "_draw") and untouched(self.rng, Streams, "uniform")):
+            return None
+        return Betas(self.tallies(), self.rng.words, address_of("beta"))
+
     def _draw(self, who: IntArray) -> FloatArray:
         """(w, K) a draw from each posterior."""
         wins = self.sums[who]
@@ -158,6 +246,13 @@ class GaussianAgents(SamplingAgents):
                 partial(_normal_cdf, centre, width), partial(_normal_quantile, centre, width), len(centre)
             )
         return found
+
+    def compiled(self) -> Any:
+        """See `Population`."""
+        drawn = untouched(self.rng, Streams, "uniform", "normal")
+        if not (drawn and untouched(self, GaussianAgents, *SPOKEN_FOR, "_draw")):
+            return None
+        return Normals(self.tallies(), self.rng.words, address_of("normal"), float(self._noise))
 
     def _draw(self, who: IntArray) -> FloatArray:
         """(w, K) a draw from each posterior, infinite for arms never taken."""

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from fedbandits.algorithms.armed.agents import IndexAgents, best_shown
+from fedbandits.algorithms.armed.agents import SPOKEN_FOR, IndexAgents, Places, best_shown, in_place
 from fedbandits.algorithms.armed.estimators import EmpiricalMean, Estimation, MeanName
+from fedbandits.algorithms.armed.estimators.contract import Rate, demand_at, width_at
 from fedbandits.algorithms.armed.theory import lower_bound, upper_bound
 from fedbandits.contract.algorithm import Bounds
 from fedbandits.contract.arrays import BoolArray, FloatArray, IntArray
 from fedbandits.contract.catalogue import About
+from fedbandits.contract.compiled import choose, learn, quiet, stands_for, untouched
 from fedbandits.contract.parameters import parameters
 from fedbandits.contract.problem import Problem
 from fedbandits.contract.streams import Streams
+from fedbandits.linalg.jit import jit_exactly, jit_inside
 
 
 @parameters
@@ -74,6 +77,51 @@ class RobustUCB(UCB1):
     )
 
 
+@quiet
+class Indexed(NamedTuple):
+    """`LonelyIndexAgents` with empirical means, for compiled loops."""
+
+    turns: IntArray
+    counts: IntArray
+    sums: FloatArray
+    rate: Rate
+    places: Places
+
+
+@stands_for(choose, Indexed)
+@jit_inside
+def _choose(agents: Indexed, i: int, arms: FloatArray, row: int, room: FloatArray) -> int:
+    if not in_place(agents.places, arms, row):
+        return -1
+    turn, rate = int(agents.turns[i]) + 1, agents.rate
+    if turn <= agents.places.arms:
+        return turn - 1
+    demand = demand_at(turn, rate.base, rate.slope)
+    best, found = -np.inf, 0
+    for k in range(agents.places.arms):
+        count = agents.counts[i, k]
+        mean = agents.sums[i, k] / count if count > 0 else 0.0
+        index = exact_sum(mean, width_at(count, demand, rate.offset, rate.factor, rate.exponent))
+        if index > best:
+            best, found = index, k
+    return found
+
+
+@stands_for(learn, Indexed)
+@jit_inside
+def _learn(agents: Indexed, i: int, arms: FloatArray, row: int, pick: int, reward: float, room: FloatArray) -> bool:
+    agents.sums[i, pick] += reward
+    agents.counts[i, pick] += 1
+    agents.turns[i] += 1
+    return False
+
+
+@jit_exactly
+def exact_sum(one: float, other: float) -> float:
+    """Of two numbers that are rounded before."""
+    return one + other
+
+
 class LonelyIndexAgents(IndexAgents):
     """Index agents who hear of nobody, so that they can do with some of the arms, and tell what they compare."""
 
@@ -84,6 +132,13 @@ class LonelyIndexAgents(IndexAgents):
             return
         self.known.sums[:, place] = 0.0
         self.known.counts[:, place] = 0
+
+    def compiled(self) -> Any:
+        """See `Population`: of those who need no more than sums and counts."""
+        known = self.known
+        if type(known) is not EmpiricalMean or not untouched(self, LonelyIndexAgents, *SPOKEN_FOR, "_indices"):
+            return None
+        return Indexed(self.turns, known.counts, known.sums, known.rate, self.places())
 
     def _pick_among(self, who: IntArray, shown: BoolArray) -> IntArray:
         turns = self.turns[who] + 1

@@ -31,8 +31,7 @@ class LinearParameters:
         noisy = reading(problem, dim)
         if noisy is None or isinstance(self.width, float):
             return radius(self.width, noise=noise, bound=bound, ridge=self.ridge, delta=self.delta, dim=dim)
-        own = problem.horizon * longest(problem) ** 2
-        return lambda logdet, count: noisy.radius(self.delta, self.ridge, logdet, own)
+        return noisy.rule(self.delta, self.ridge, problem.horizon * longest(problem) ** 2)
 
     def models(self, problem: Problem, n: int) -> RidgeModels:
         """n regressions that know nothing yet."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from typing import ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -17,12 +17,14 @@ from fedbandits.contract.arrays import (
     check_feedback,
     check_finite,
 )
+from fedbandits.contract.compiled import calls, choose, learn, stands_for, untouched
 from fedbandits.contract.facts import Noise, Norms
 from fedbandits.contract.messages import Message
 from fedbandits.contract.population import Population
 from fedbandits.contract.problem import Problem
 from fedbandits.contract.wire import Bound, Utterance, WireField
 from fedbandits.linalg.design import g_optimal
+from fedbandits.linalg.jit import jit_inside
 
 TOLERANCE = 0.05
 """How far a design may be from the best one, as a share."""
@@ -58,6 +60,53 @@ NEXT = Utterance(
     (WireField("phase", dtype="i8"), WireField("active", ("K",), dtype="b1"), WireField("best", dtype="i8")),
 )
 """The phase that begins, the arms that are left, and the one that looks best."""
+
+
+class Phased(NamedTuple):
+    """`PhasedAgents` for compiled loops."""
+
+    arms: FloatArray
+    seen: BoolArray
+    needed: IntArray
+    pulls: IntArray
+    sums: FloatArray
+    best: IntArray
+
+
+@stands_for(choose, Phased)
+@jit_inside
+def _choose(agents: Phased, i: int, arms: FloatArray, row: int, room: FloatArray) -> int:
+    count, dim = agents.arms.shape[1:]
+    if not agents.seen[i] or arms.shape[2] != count:
+        return -1
+    for j in range(dim):
+        for k in range(count):
+            if arms[row, j, k] != agents.arms[i, k, j]:
+                return -1
+    for k in range(count):
+        if agents.pulls[i, k] < agents.needed[i, k]:
+            return k
+    return int(agents.best[i])
+
+
+@stands_for(learn, Phased)
+@jit_inside
+def _learn(agents: Phased, i: int, arms: FloatArray, row: int, pick: int, reward: float, room: FloatArray) -> bool:
+    if agents.pulls[i, pick] < agents.needed[i, pick]:
+        agents.pulls[i, pick] += 1
+        agents.sums[i, pick] += reward
+    return False
+
+
+@stands_for(calls, Phased)
+@jit_inside
+def _calls(agents: Phased, i: int) -> bool:
+    wanted = False
+    for k in range(agents.needed.shape[1]):
+        wanted |= agents.needed[i, k] != 0
+        if agents.pulls[i, k] < agents.needed[i, k]:
+            return False
+    return wanted
 
 
 class PhasedAgents(Population):
@@ -103,6 +152,12 @@ class PhasedAgents(Population):
         asked = self.pulls[who, picks] < self.needed[who, picks]
         self.pulls[who[asked], picks[asked]] += 1
         self.sums[who[asked], picks[asked]] += rewards[asked]
+
+    def compiled(self) -> Any:
+        """See `Population`: of agents who have seen their arms."""
+        if not untouched(self, PhasedAgents, "choose", "learn", "calling", "_look"):
+            return None
+        return Phased(self.arms, self.seen, self.needed, self.pulls, self.sums, self.best)
 
     def calling(self) -> BoolArray:
         """Who has done all pulls of its phase; where one arm is left, none are needed and nobody calls."""

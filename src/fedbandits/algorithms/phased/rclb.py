@@ -94,6 +94,7 @@ class EliminationServer(Server):
     """`active` (K,) are the arms left in phase `phase` (), `best` () is the one with the highest median so far."""
 
     keeps: ClassVar[tuple[str, ...]] = ("phase", "active", "best")
+    waits: ClassVar[bool] = True
 
     def __init__(self, parameters: RCLB, problem: Problem, n: int) -> None:
         self._parameters = parameters

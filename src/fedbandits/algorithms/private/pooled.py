@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 from pydantic import Field
@@ -13,6 +13,7 @@ from fedbandits.algorithms.linear.parameters import LinearParameters
 from fedbandits.algorithms.linear.servers import PoolServer
 from fedbandits.contract.arrays import BoolArray, FloatArray
 from fedbandits.contract.catalogue import About
+from fedbandits.contract.compiled import untouched
 from fedbandits.contract.depending import depending
 from fedbandits.contract.parameters import parameters
 from fedbandits.contract.population import Ellipsoids
@@ -26,6 +27,7 @@ from fedbandits.models.optimistic import OptimisticAgents, WidthRule
 from fedbandits.models.ridge import RidgeModels
 from fedbandits.models.sharing import COLLECT, POOL, POOLED_FRESH
 from fedbandits.models.triggers import Trigger, both
+from fedbandits.models.width import Radius
 
 Threshold = Annotated[float, Field(ge=0)] | Literal["every-round", "balanced", "table-a", "table-b", "theorem"]
 
@@ -120,11 +122,9 @@ class Pooled(LinearParameters):
         whole, scale = self.widths(problem, self.size(problem)), self.scale
         if isinstance(self.width, float):
             return whole
-
-        def rule(logdet: FloatArray, count: FloatArray) -> FloatArray:
-            return scale * whole(logdet, count)
-
-        return rule
+        if isinstance(whole, Radius):
+            return whole._replace(times=scale)
+        return lambda logdet, count: scale * whole(logdet, count)
 
 
 class PooledAgents(OptimisticAgents):
@@ -150,6 +150,11 @@ class PooledAgents(OptimisticAgents):
         models = self.models
         radius = self._radius(models.logdet, models.base.count + models.fresh.count)
         return models.theta, models.matrices(), radius
+
+    def compiled(self) -> Any:
+        """See `Population`: where triggers watch what models keep anyway."""
+        spoken_for = untouched(self, PooledAgents, "choose", "learn", "width", "calling")
+        return self.optimists() if spoken_for and (self._trigger is None or self._slack == 0) else None
 
     def calling(self) -> BoolArray:
         """Whose trigger has fired."""

@@ -35,12 +35,14 @@ def repeatable(subject: Subject) -> None:
 
 def compiled(subject: Subject) -> None:
     """Compiled functions, where there are any, make the run that `choose`, `learn` and `calling` make."""
-    if subject.simulation().agents.compiled() is None:
+    played, by_hand = subject.finished, subject.simulation()
+    if played.played == 0:
+        offered = by_hand.plays and by_hand.agents.compiled() is not None and by_hand.world.block(0) is not None
+        require(not offered, "agents and world offer compiled functions, and these have not played a single turn")
         return
-    by_hand = subject.simulation()
     by_hand.compiled = False
     by_hand.run()
-    found = difference(by_hand.state(), subject.finished.state())
+    found = difference(by_hand.state(), played.state())
     require(not found, f"played by compiled functions a run differs from one step by step: {found}")
 
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 
@@ -14,8 +13,7 @@ from fedbandits.linalg.jit import jit
 _NO_SUCH_AGENT, _NO_SUCH_ROW, _NO_SUCH_ARM, _NOT_FINITE = 1, 2, 3, 4
 
 
-@dataclass(frozen=True, slots=True)
-class Rate:
+class Rate(NamedTuple):
     """How the half-width of a confidence interval falls: offset + factor ((base + slope log t) / n)^exponent.
 
     t is the turn, n the number of samples; the interval is meant to hold with probability 1 - 1/t^2.
@@ -43,7 +41,7 @@ class Estimator(Stateful):
 
     def __init__(self, n: int, arms: int, rate: Rate) -> None:
         self.counts = np.zeros((n, arms), dtype=np.int64)
-        self._rate = rate
+        self._rate = Rate(*map(float, rate))
 
     def gather(self, to: IntArray, row: IntArray, arms: IntArray, rewards: FloatArray) -> None:
         """Sample e is reward `rewards[row[e]]` of arm `arms[row[e]]`, for agent `to[e]`.
@@ -62,6 +60,11 @@ class Estimator(Stateful):
         """
         raise NotImplementedError
 
+    @property
+    def rate(self) -> Rate:
+        """How half-widths fall."""
+        return self._rate
+
     def widths(self, counts: IntArray, turns: IntArray) -> FloatArray:
         """(w, K) sample counts and (w,) turns -> (w, K) half-widths; infinite where the count is 0."""
         rate = self._rate
@@ -73,19 +76,30 @@ class Estimator(Stateful):
 
 
 @jit
+def demand_at(turn: int, base: float, slope: float) -> float:
+    """What a `Rate` asks for in a turn: base + slope log t."""
+    return float(base + slope * np.log(turn))
+
+
+@jit
+def width_at(count: int, demand: float, offset: float, factor: float, exponent: float) -> float:
+    """A `Rate`'s half-width for so many samples; infinite for none."""
+    if count == 0:
+        return np.inf
+    if exponent == 0.5:
+        return float(offset + factor * np.sqrt(demand / count))
+    return float(offset + factor * (demand / count) ** exponent)
+
+
+@jit
 def _widths(
     counts: IntArray, turns: IntArray, offset: float, factor: float, base: float, slope: float, exponent: float
 ) -> FloatArray:
     out = np.empty(counts.shape)
     for a in range(counts.shape[0]):
-        demand = base + slope * np.log(turns[a])
+        demand = demand_at(turns[a], base, slope)
         for k in range(counts.shape[1]):
-            if counts[a, k] == 0:
-                out[a, k] = np.inf
-            elif exponent == 0.5:
-                out[a, k] = offset + factor * np.sqrt(demand / counts[a, k])
-            else:
-                out[a, k] = offset + factor * (demand / counts[a, k]) ** exponent
+            out[a, k] = width_at(counts[a, k], demand, offset, factor, exponent)
     return out
 
 
