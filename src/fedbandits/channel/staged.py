@@ -11,6 +11,7 @@ from fedbandits.contract.arrays import BoolArray, FloatArray, IntArray, State, c
 from fedbandits.contract.messages import Conversation, Message
 from fedbandits.contract.population import Choices, Ellipsoids, Population
 from fedbandits.contract.protection import Protection
+from fedbandits.contract.room import Room
 from fedbandits.contract.server import Server
 from fedbandits.contract.streams import Streams
 from fedbandits.contract.wrapping import Wrapping
@@ -111,6 +112,14 @@ class BlindAgents(StagedAgents):
         check_arms(who, arms, len(self), self._dim)
         self._stand(who)
         return untold.choices(self.told[who], who, arms, self.acting.choose, self.rng)
+
+    def propose(self, who: IntArray, arms: FloatArray, room: Room) -> FloatArray | None:
+        """What acting agents propose; nothing where choices are random."""
+        check_arms(who, arms, len(self), self._dim)
+        self._stand(who)
+        found = self.acting.propose(who, arms, room)
+        told = self.told[who][:, None, None]
+        return None if found is None else np.where(told, found, arms[:, -room.slots :])
 
     def scores(self, who: IntArray, arms: FloatArray) -> FloatArray | None:
         """Those of acting agents; NaN where choices are random."""
