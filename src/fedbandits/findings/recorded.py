@@ -86,6 +86,31 @@ class Recorded:
             )
         return pd.DataFrame(rows)
 
+    def best(self, metric: str) -> pd.DataFrame:
+        """Of all settings of each algorithm the one with the lowest mean of `metric`, the first of equals: a row for
+        each algorithm that has several, and for each value of the sweep's columns that concern every algorithm.
+
+        Columns: algorithm, those, `setting`: the values of the algorithm's own, `tried`: how many settings there were,
+        and `mean`, `error` and `median`.
+        """
+        common = [name for name in self.sweep if all(name in case["point"] for case in self.cases)]
+        figures = self.figures(metric)
+        rows = []
+        for _, same in figures.groupby(["algorithm", *common], sort=False):
+            if len(same) == 1:
+                continue
+            lowest = same.loc[same["mean"].idxmin()]
+            own = [name for name in self.sweep if name not in common and same[name].notna().all()]
+            rows.append(
+                {
+                    **lowest[["algorithm", *common]],
+                    "setting": {name: lowest[name] for name in own},
+                    "tried": len(same),
+                    **lowest[["mean", "error", "median"]],
+                }
+            )
+        return pd.DataFrame(rows, columns=["algorithm", *common, "setting", "tried", "mean", "error", "median"])
+
     @classmethod
     def of(cls, name: str, directory: str | os.PathLike[str]) -> Recorded:
         """What there is to keep of the results in `directory`, all of whose runs must be there."""
