@@ -94,22 +94,18 @@ class Recorded:
         and `mean`, `error` and `median`.
         """
         common = [name for name in self.sweep if all(name in case["point"] for case in self.cases)]
-        figures = self.figures(metric)
+        told = ["algorithm", *common]
+        tried: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
+        for figure in self.figures(metric).to_dict("records"):
+            tried.setdefault(tuple(figure[name] for name in told), []).append({str(name): value for name, value in figure.items()})
         rows = []
-        for _, same in figures.groupby(["algorithm", *common], sort=False):
+        for same in tried.values():
             if len(same) == 1:
                 continue
-            lowest = same.loc[same["mean"].idxmin()]
-            own = [name for name in self.sweep if name not in common and same[name].notna().all()]
-            rows.append(
-                {
-                    **lowest[["algorithm", *common]],
-                    "setting": {name: lowest[name] for name in own},
-                    "tried": len(same),
-                    **lowest[["mean", "error", "median"]],
-                }
-            )
-        return pd.DataFrame(rows, columns=["algorithm", *common, "setting", "tried", "mean", "error", "median"])
+            lowest = min(same, key=lambda figure: float(figure["mean"]))
+            own = {name: lowest[name] for name in self.sweep if name not in common and lowest[name] == lowest[name]}
+            rows.append({**lowest, "setting": own, "tried": len(same)})
+        return pd.DataFrame(rows, columns=[*told, "setting", "tried", "mean", "error", "median"])
 
     @classmethod
     def of(cls, name: str, directory: str | os.PathLike[str]) -> Recorded:

@@ -97,7 +97,7 @@ def room_in(low: Sequence[float], high: Sequence[float], count: int, asked: Menu
         raise InputError("low is above high; a box goes from low to high in every feature")
     if not 1 <= count <= len(asked.shown):
         raise InputError(f"count must be between 1 and the number of arms, {len(asked.shown)} (got {count})")
-    return Room(*limits, count)
+    return Room(limits[0], limits[1], count)
 
 
 def check_text(what: str, *given: str) -> None:
