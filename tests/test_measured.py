@@ -219,6 +219,22 @@ def test_marks_have_to_be_closed(measured, results, tmp_path, capsys):
     assert "not closed" in capsys.readouterr().err
 
 
+def test_the_best_of_all_settings_that_were_tried(measured, results, tmp_path):
+    path = tmp_path / "page.md"
+    path.write_text("<!-- measured best tiny metric=regret -->\n<!-- /measured -->\n")
+    assert measured.main([str(path), "--results", str(results), "--records", str(tmp_path)]) == 0
+    final = Results.load(results / "tiny").final()
+    means = final[final["algorithm"] == "dis"].groupby(["clients", "threshold"])["regret"].mean()
+    lines = path.read_text().splitlines()[1:-1]
+    assert lines[:2] == ["|  | clients | settings tried | best | Regret |", "|---|---|---|---|---|"]
+    assert len(lines) == 4  # of the others there is one setting each
+    for line, clients in zip(lines[2:], (2, 6), strict=True):
+        best = means[clients].idxmin()
+        assert line.startswith(f"| dis | {clients} | 2 | `threshold` {best:g} | ")
+    recorded = Recorded.of("tiny", results / "tiny")
+    np.testing.assert_allclose(recorded.best("regret")["mean"], [means[2].min(), means[6].min()], rtol=1e-5)
+
+
 def test_names_keep_apart_and_near(measured):
     lines = sys.modules["lines"]
     assert lines.spread([0.1, 0.5, 0.9], 0.1) == pytest.approx([0.1, 0.5, 0.9])

@@ -8,6 +8,8 @@ experiments, in docs/verdicts/EXPERIMENT.json (`fedbandits.findings.recorded`):
     table EXPERIMENT metric= columns=            means with standard errors, a row for every algorithm, or rows=COLUMN;
                                                  with columns=algorithm a single row; of several experiments a row each;
                                                  with medians=yes the median in brackets
+    best EXPERIMENT metric=                      a table: of all settings that were tried of each algorithm the one with
+                                                 the lowest mean, for each value of the columns that concern everybody
     value EXPERIMENT metric= of=                 one mean, within a line of text; per=LABEL divides it by another's
     picture EXPERIMENT metric= x= file= alt=     a line for every algorithm against a sweep column, or lines=COLUMN;
                                                  x may be a metric, too: what one has against what the other costs
@@ -201,6 +203,23 @@ def _shown(asked: Asked, figure: pd.Series) -> str:
     return f"{told} ({human(figure['median'])})"
 
 
+def best(asked: Asked) -> str:
+    """What did best of all settings that were tried."""
+    recorded = asked.one()
+    metric = metric_of(asked.option("metric"))
+    chosen = recorded.best(asked.option("metric"))
+    common = [str(column) for column in chosen.columns if column in recorded.sweep]
+    lines = [
+        f"| {' | '.join(['', *common, 'settings tried', 'best', metric.title])} |",
+        "|---" * (len(common) + 4) + "|",
+    ]
+    for _, row in chosen.iterrows():
+        setting = ", ".join(f"`{name}` {human(value)}" for name, value in row["setting"].items())
+        cells = [asked.called(row["algorithm"]), *(asked.called(row[column]) for column in common)]
+        lines.append(f"| {' | '.join([*cells, str(row['tried']), setting, _shown(asked, row)])} |")
+    return "\n".join(lines)
+
+
 def value(asked: Asked) -> str:
     """One figure."""
     recorded = asked.one()
@@ -253,6 +272,7 @@ KINDS: dict[str, Callable[[Asked], str]] = {
     "verdicts": verdicts,
     "claims": claims,
     "table": table,
+    "best": best,
     "value": value,
     "picture": picture,
     "unrecorded": unrecorded,

@@ -13,6 +13,7 @@ from fedbandits.contract.compiled import calls, choose, learn, stands_for, untou
 from fedbandits.contract.messages import Conversation, Message
 from fedbandits.contract.population import Choices, Ellipsoids, Population
 from fedbandits.contract.protection import Protection
+from fedbandits.contract.room import Room
 from fedbandits.contract.server import Server, patience_of
 from fedbandits.contract.streams import Streams, WordArray
 from fedbandits.contract.wrapping import Wrapping
@@ -192,6 +193,14 @@ class BlindAgents(StagedAgents):
         if inner is None or acting is None or pace is None or not untouched(self.rng, Streams, "uniform"):
             return None
         return Blind(inner, acting, pace, self.told, self.rng.words)
+
+    def propose(self, who: IntArray, arms: FloatArray, room: Room) -> FloatArray | None:
+        """What acting agents propose; nothing where choices are random."""
+        check_arms(who, arms, len(self), self._dim)
+        self._stand(who)
+        found = self.acting.propose(who, arms, room)
+        told = self.told[who][:, None, None]
+        return None if found is None else np.where(told, found, arms[:, -room.slots :])
 
     def scores(self, who: IntArray, arms: FloatArray) -> FloatArray | None:
         """Those of acting agents; NaN where choices are random."""

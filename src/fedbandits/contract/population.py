@@ -11,6 +11,7 @@ import numpy as np
 from fedbandits.contract.arrays import BoolArray, FloatArray, IntArray, State
 from fedbandits.contract.messages import Closing, Inbox, Message, Opening
 from fedbandits.contract.protection import Protection
+from fedbandits.contract.room import Room
 from fedbandits.contract.state import Stateful
 from fedbandits.contract.wire import WireError
 
@@ -47,6 +48,13 @@ class Population(Stateful):
     def choose(self, who: IntArray, arms: FloatArray) -> IntArray:
         """(w,), (w, K, d) -> (w,) index of the arm each agent takes. Exact ties: lowest index."""
         raise NotImplementedError
+
+    def propose(self, who: IntArray, arms: FloatArray, room: Room) -> FloatArray | None:
+        """(w,), (w, K, d) -> (w, slots, d) points that the agents would like to choose from in place of the last of
+        `arms`; where one has nothing to propose, these themselves. None where nobody has. Changes nothing, and each
+        row depends on nobody else. Whoever asks may cut points to the `room`.
+        """
+        return None
 
     @abstractmethod
     def learn(self, who: IntArray, arms: FloatArray, picks: IntArray, rewards: FloatArray) -> None:

@@ -4,6 +4,9 @@ A world is a pure function of its seed and of what is chosen in it: `turn(t)` sh
 algorithm, and the noise `pay(t, picks)` adds belongs to the decision (t, agent), whichever algorithm takes
 it. Two algorithms under one seed are therefore compared on common random numbers. Arms are shown in an
 order that tells nothing about their value, since exact ties go to the lowest index.
+
+A world may leave room for arms that agents propose (`Turn.room`). Whoever runs it then asks them (`turn_for`): what
+they propose replaces the last of the arms of that turn, and is paid like any other.
 """
 
 from __future__ import annotations
@@ -19,16 +22,20 @@ from fedbandits.contract.catalogue import AboutEnvironment
 from fedbandits.contract.compiled import Block
 from fedbandits.contract.facts import Truth
 from fedbandits.contract.problem import Problem
+from fedbandits.contract.room import Proposing, Room
 from fedbandits.contract.state import Stateful
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Turn:
-    """One step: `who` (w,) are awake and see `arms` (w, K, d); `reachable` (n,) can be talked to (None: everybody)."""
+    """One step: `who` (w,) are awake and see `arms` (w, K, d); `reachable` (n,) can be talked to (None: everybody), and
+    `room` is where they may propose arms in place of the last of these (None: nowhere).
+    """
 
     who: IntArray
     arms: FloatArray
     reachable: BoolArray | None = None
+    room: Room | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -64,6 +71,13 @@ class World(Stateful):
         """The outcome of `picks` (w,) in `step`."""
         raise NotImplementedError
 
+    def offer(self, step: int, proposed: FloatArray) -> None:
+        """The agents who are awake in `step` propose (w, slots, d): cut to the room of that turn, this is what `turn`
+        shows in place of its last arms until it is paid. What the world keeps does not change by it; it may be offered
+        again. Only for turns that have room.
+        """
+        raise ValueError(f"{type(self).__name__} take no proposals: their turns have no room")
+
     def block(self, step: int) -> Block | None:
         """Turns beginning at or before `step` that can be played without asking: what `turn` and `pay` would say of
         them, to the last bit. None where there are none, as always unless a subclass says otherwise.
@@ -98,6 +112,18 @@ class World(Stateful):
     def portrait(self) -> State:
         """Named arrays for people to look at; see `portrait`. Copies."""
         return {}
+
+
+def turn_for(world: World, step: int, agents: Proposing) -> Turn:
+    """The turn of `step`, with what `agents` propose where there is room for it and they do."""
+    turn = world.turn(step)
+    if turn.room is None:
+        return turn
+    proposed = agents.propose(turn.who, turn.arms, turn.room)
+    if proposed is None:
+        return turn
+    world.offer(step, proposed)
+    return world.turn(step)
 
 
 def parts_of(seed: np.random.SeedSequence, count: int) -> list[np.random.SeedSequence]:

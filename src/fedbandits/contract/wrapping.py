@@ -8,6 +8,7 @@ from fedbandits.contract.arrays import BoolArray, FloatArray, IntArray, State
 from fedbandits.contract.messages import Message
 from fedbandits.contract.population import Choices, Ellipsoids, Population
 from fedbandits.contract.protection import Protection
+from fedbandits.contract.room import Room
 
 
 class Wrapping(Population):
@@ -22,6 +23,10 @@ class Wrapping(Population):
     def choose(self, who: IntArray, arms: FloatArray) -> IntArray:
         """As the inner agents do."""
         return self.inner.choose(who, arms)
+
+    def propose(self, who: IntArray, arms: FloatArray, room: Room) -> FloatArray | None:
+        """As the inner agents do."""
+        return self.inner.propose(who, arms, room)
 
     def learn(self, who: IntArray, arms: FloatArray, picks: IntArray, rewards: FloatArray) -> None:
         """As the inner agents do."""

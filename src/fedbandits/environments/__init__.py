@@ -1,6 +1,7 @@
 """Environments by public name."""
 
 from fedbandits.contract.catalogue import AboutEnvironment, Registry
+from fedbandits.contract.room import Room
 from fedbandits.contract.world import Environment, Outcome, Turn, World
 from fedbandits.environments.armed import ArmedWorld, BernoulliArms, GaussianArms, StableArms
 from fedbandits.environments.benchmarks import Camelback, Michalewicz, StyblinskiTang
@@ -121,6 +122,7 @@ __all__ = [
     "RandomMDP",
     "Recommendation",
     "RiverSwim",
+    "Room",
     "Shuttle",
     "Square",
     "StableArms",

@@ -1,7 +1,8 @@
 """Functions over candidates that stay: Hartmann-6 and Cosine8, and what their environments have in common.
 
 The synthetic problems of Li, Liu & Wang (ICLR 2024): everybody chooses from the same points at every turn. Beyond the
-publication the points may also be new ones of the whole box at every turn, and what agents chose may be refined.
+publication the points may also be new ones of the whole box at every turn, what agents chose may be refined, and agents
+may propose points themselves.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from fedbandits.contract.parameters import parameters
 from fedbandits.contract.world import World
 from fedbandits.environments.arms import ArmSource, GivenArms
 from fedbandits.environments.laws import Gaussian, Law
+from fedbandits.environments.proposing import SLOTS, ProposingWorld
 from fedbandits.environments.refining import RefiningWorld, around
 from fedbandits.environments.smooth import FunctionWorld, Smooth
 from fedbandits.linalg.kernels import aligned
@@ -35,8 +37,9 @@ class Box(Smooth):
     from all of them at every turn; agents are told so (`Candidates`). With ``shown="box"`` every decision has points
     of its own: `arms` consecutive ones of a scrambled Sobol sequence, which fill the box evenly if they are a power of
     two. Regret is against the best that is shown. With ``shown="refined"`` 2d + 2 of the `arms` lie around the agent's
-    last choice instead, so that it can climb from there (`environments.refining`), and regret is against the maximum of
-    f on the whole box.
+    last choice instead, so that it can climb from there (`environments.refining`), and with ``shown="proposed"`` agents
+    may replace a few of them by points of their own (`environments.proposing`): whoever knows a model climbs its index.
+    In both regret is against the maximum of f on the whole box.
 
     `unit` maps the values of the candidates linearly onto [0, 1], and tells agents of a logistic `Link`, as generalized
     linear models want it; `noise` is then that of what is observed. `constant` appends a 1 to every arm, without which
@@ -49,7 +52,7 @@ class Box(Smooth):
     clients: Annotated[int, Field(ge=1)] = 20
     arms: Annotated[int, Field(ge=1)] = 50
     noise: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.01
-    shown: Literal["candidates", "box", "refined"] = "candidates"
+    shown: Literal["candidates", "box", "refined", "proposed"] = "candidates"
     unit: bool = False
     constant: bool = False
     literal: bool = False
@@ -70,11 +73,11 @@ class Box(Smooth):
     def _shows_what_it_can(self) -> Box:
         if self.shown != "candidates" and self.unit:
             raise ValueError("unit: without candidates there are no values to scale by; use shown='candidates'")
-        if self.shown == "refined" and self.arms <= around(self.inputs):
-            raise ValueError(
-                f"arms={self.arms} leaves no room for new points beside the {around(self.inputs)} around a choice; "
-                "raise arms"
-            )
+        if self.arms <= self._led:
+            what = f"the {around(self.inputs)} around a choice" if self.shown == "refined" else "the last choice"
+            raise ValueError(f"arms={self.arms} leaves no room for new points beside {what}; raise arms")
+        if self.shown == "proposed" and self.arms <= SLOTS + 1:
+            raise ValueError(f"arms={self.arms} leaves none beside {SLOTS} that agents may propose; raise arms")
         return self
 
     @abstractmethod
@@ -83,8 +86,7 @@ class Box(Smooth):
 
     def _source(self, rng: np.random.Generator) -> tuple[ArmSource, int]:
         if self.shown != "candidates":
-            fresh = self.arms - (around(self.inputs) if self.shown == "refined" else 0)
-            return SobolArms(self, fresh), self.inputs + self.constant
+            return SobolArms(self, self.arms - self._led), self.inputs + self.constant
         points = self.low + (self.high - self.low) * rng.random((self.arms, self.inputs))
         values = self.values(points)
         if self.unit:
@@ -95,10 +97,16 @@ class Box(Smooth):
         return GivenArms(points, values), points.shape[1]
 
     def _moved(self, world: FunctionWorld, rng: np.random.Generator) -> World:
-        if self.shown != "refined":
+        if not self._led:
             return world
         start = self.low + (self.high - self.low) * rng.random((self.clients, self.inputs))
-        return RefiningWorld(world, self.values, self.top, (self.low, self.high), start)
+        kind = RefiningWorld if self.shown == "refined" else ProposingWorld
+        return kind(world, self.values, self.top, (self.low, self.high), start)
+
+    @property
+    def _led(self) -> int:
+        """How many arms follow from an agent's last choice."""
+        return {"refined": around(self.inputs), "proposed": 1}.get(self.shown, 0)
 
     def _law(self) -> Law:
         return Gaussian(self.noise)

@@ -86,6 +86,27 @@ class Recorded:
             )
         return pd.DataFrame(rows)
 
+    def best(self, metric: str) -> pd.DataFrame:
+        """Of all settings of each algorithm the one with the lowest mean of `metric`, the first of equals: a row for
+        each algorithm that has several, and for each value of the sweep's columns that concern every algorithm.
+
+        Columns: algorithm, those, `setting`: the values of the algorithm's own, `tried`: how many settings there were,
+        and `mean`, `error` and `median`.
+        """
+        common = [name for name in self.sweep if all(name in case["point"] for case in self.cases)]
+        told = ["algorithm", *common]
+        tried: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
+        for figure in self.figures(metric).to_dict("records"):
+            tried.setdefault(tuple(figure[name] for name in told), []).append({str(name): value for name, value in figure.items()})
+        rows = []
+        for same in tried.values():
+            if len(same) == 1:
+                continue
+            lowest = min(same, key=lambda figure: float(figure["mean"]))
+            own = {name: lowest[name] for name in self.sweep if name not in common and lowest[name] == lowest[name]}
+            rows.append({**lowest, "setting": own, "tried": len(same)})
+        return pd.DataFrame(rows, columns=[*told, "setting", "tried", "mean", "error", "median"])
+
     @classmethod
     def of(cls, name: str, directory: str | os.PathLike[str]) -> Recorded:
         """What there is to keep of the results in `directory`, all of whose runs must be there."""

@@ -18,10 +18,12 @@ from fedbandits.contract.arrays import (
 )
 from fedbandits.contract.compiled import calls, choose, learn, stands_for, untouched
 from fedbandits.contract.messages import Message
-from fedbandits.contract.population import Choices, Ellipsoids, Population
+from fedbandits.contract.population import Choices, Ellipsoids
 from fedbandits.contract.wire import WireError
 from fedbandits.linalg import kernels
 from fedbandits.linalg.jit import jit_inside
+from fedbandits.models.climbing import Climbing
+from fedbandits.models.differences import Steep
 from fedbandits.models.features import Features, Identity
 from fedbandits.models.ridge import RidgeArrays, RidgeModels, learn_one
 from fedbandits.models.shared_ridge import SharedRidge
@@ -64,7 +66,7 @@ def _calls(agents: Optimists, i: int) -> bool:
     return fires(agents.watch, agents.models.seen[i], agents.models.growth[i])
 
 
-class OptimisticAgents(Population):
+class OptimisticAgents(Climbing):
     """Agents that act optimistically on all they know, in the space of their `features`.
 
     Their index of an arm x is offset(x) + <theta, phi(x)> + width ||phi(x)||_{V^-1}, theta and V being those of a ridge
@@ -142,6 +144,17 @@ class OptimisticAgents(Population):
         found = models.scores(who, features.of(who, arms), self.width(who))
         offsets = features.offsets(who, arms)
         return found if offsets is None else offsets + found
+
+    def steep(self, who: IntArray, points: FloatArray, reach: FloatArray) -> Steep:
+        """See `Climbing`: with phi at a point and u = theta + width V^-1 phi / ||phi||_{V^-1}, which is what the index
+        is made of there, it is the gradient of offset(x) + <phi(x), u>.
+        """
+        if not untouched(self, OptimisticAgents, "scores"):
+            return super().steep(who, points, reach)
+        phi, offsets = self.features.of(who, points), self.features.offsets(who, points)
+        values, along = self.models.leaning(who, phi, self.width(who))
+        slopes = self.features.slopes(who, points, along, reach)
+        return values if offsets is None else offsets + values, slopes
 
     def choose_and_tell(self, who: IntArray, arms: FloatArray) -> Choices:
         """See `Population`; indices are computed once, unless agents draw."""

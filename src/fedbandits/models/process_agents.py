@@ -9,6 +9,7 @@ import numpy as np
 
 from fedbandits.contract.arrays import FloatArray, IntArray, check_arms, check_feedback, check_finite
 from fedbandits.contract.streams import Streams
+from fedbandits.models.climbing import Climbing
 from fedbandits.models.judging import DrawingAgents, JudgingAgents
 from fedbandits.models.kernels import Kernel
 from fedbandits.models.optimistic import WidthRule
@@ -51,7 +52,7 @@ def exact_widths(rule: Width, *, noise: float, bound: float, ridge: float, delta
     return width
 
 
-class ProcessAgents(JudgingAgents):
+class ProcessAgents(JudgingAgents, Climbing):
     """Agents that act optimistically on exact processes: mu + width sigma / sqrt(lambda).
 
     They stop learning once they have made `keep` observations; None: never.

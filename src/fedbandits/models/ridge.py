@@ -16,6 +16,7 @@ from fedbandits.contract.state import Stateful
 from fedbandits.linalg import kernels
 from fedbandits.linalg.borrowing import borrowed
 from fedbandits.linalg.jit import jit, jit_inside
+from fedbandits.linalg.leaning import leaning
 from fedbandits.linalg.recycled import Recycled
 from fedbandits.linalg.semidefinite import nearest_semidefinite
 from fedbandits.linalg.simd import address, target
@@ -118,6 +119,12 @@ class RidgeModels(Stateful):
     def scores(self, who: IntArray, arms: FloatArray, width: FloatArray) -> FloatArray:
         """(w, K) <theta, x> + width sqrt(x^T V^-1 x)."""
         return kernels.scores_optimistic(self.inverse, self.theta, width, who, kernels.as_lanes(arms))
+
+    def leaning(self, who: IntArray, arms: FloatArray, width: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """(w, K) what `scores` says up to rounding, and (w, K, d) theta + width V^-1 x / sqrt(x^T V^-1 x): where in its
+        ellipsoid an agent would have to be right for that to be true. Theta itself at 0.
+        """
+        return leaning(self.inverse, self.theta, width, who, np.ascontiguousarray(arms))
 
     def choose(self, who: IntArray, arms: FloatArray, width: FloatArray) -> IntArray:
         """(w,) the arm of each agent that maximises <theta, x> + width sqrt(x^T V^-1 x)."""

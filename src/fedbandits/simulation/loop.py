@@ -23,7 +23,7 @@ from fedbandits.contract.problem import Problem
 from fedbandits.contract.server import patience_of
 from fedbandits.contract.state import Stateful, load_whole
 from fedbandits.contract.streams import Streams, seeds_of
-from fedbandits.contract.world import World
+from fedbandits.contract.world import World, turn_for
 from fedbandits.graphs.network import Network
 from fedbandits.linalg.recycled import Recycled
 from fedbandits.simulation.arguments import (
@@ -354,7 +354,7 @@ class Simulation(Stateful):
             self._carrier.pursues = False
 
     def _step(self, step: int) -> None:
-        turn = self.world.turn(step)
+        turn = turn_for(self.world, step, self.agents)
         picks = self.agents.choose(turn.who, turn.arms)
         outcome = self.world.pay(step, picks)
         self.agents.learn(turn.who, turn.arms, picks, outcome.rewards)

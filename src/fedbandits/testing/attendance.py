@@ -54,9 +54,16 @@ class _AttendedWorld(World):
         turn = self.world.turn(step)
         there, shown = self._there(step), self._shown(step, turn)
         if self._attendance == "one at a time":
-            return Turn(turn.who[shown], turn.arms[shown], turn.reachable)
+            return Turn(turn.who[shown], turn.arms[shown], turn.reachable, turn.room)
         reachable = there if turn.reachable is None else there & turn.reachable
-        return Turn(turn.who[shown], turn.arms[shown], reachable)
+        return Turn(turn.who[shown], turn.arms[shown], reachable, turn.room)
+
+    def offer(self, step: int, proposed: FloatArray) -> None:
+        """What those who take part propose; for all others the world's own arms stay."""
+        turn = self.world.turn(step)
+        both = turn.arms[:, -proposed.shape[1] :].copy()
+        both[self._shown(step, turn)] = proposed
+        self.world.offer(step, both)
 
     def pay(self, step: int, picks: IntArray) -> Outcome:
         """The outcome for those who take part."""

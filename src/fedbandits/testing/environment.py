@@ -7,10 +7,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fedbandits.contract.arrays import IntArray
+from fedbandits.contract.arrays import FloatArray, IntArray
 from fedbandits.contract.catalogue import AboutEnvironment
 from fedbandits.contract.facts import Norms, Range
 from fedbandits.contract.problem import Problem
+from fedbandits.contract.room import Room
 from fedbandits.contract.world import Environment, Outcome, Turn, World
 from fedbandits.simulation.arguments import EnvironmentLike, environment_of
 from fedbandits.testing.breach import Breach, BrokenPromiseError, difference, require
@@ -43,6 +44,19 @@ class _Trial:
             "return a subclass of fedbandits.environments.World, with turn and pay",
         )
         return world
+
+    def turn(self, world: World, step: int) -> Turn:
+        """What is shown in `step`: now and then with proposals, the same in every world, where there is room."""
+        turn = world.turn(step)
+        if turn.room is None or step % 3 == 0:
+            return turn
+        world.offer(step, self.proposed(step, turn, turn.room))
+        return world.turn(step)
+
+    def proposed(self, step: int, turn: Turn, room: Room) -> FloatArray:
+        """Points in the room, and some beyond it."""
+        drawn = np.random.default_rng([step, 11]).uniform(-0.2, 1.2, (len(turn.who), room.slots, len(room.low)))
+        return np.asarray(room.low + drawn * (room.high - room.low))
 
     def picks(self, step: int, turn: Turn) -> IntArray:
         """Some choice, the same in every world."""
@@ -95,7 +109,7 @@ def _shapes(trial: _Trial) -> None:
     world = trial.world()
     problem = world.problem
     for step in range(trial.horizon):
-        turn = world.turn(step)
+        turn = trial.turn(world, step)
         _turn(turn, problem, f"turn({step})")
         _outcome(world.pay(step, trial.picks(step, turn)), turn, problem, f"pay({step}, ...)")
 
@@ -171,7 +185,7 @@ def _repeatable(trial: _Trial) -> None:
 def _story(trial: _Trial, world: World) -> Iterator[tuple[Turn, Outcome]]:
     """What a world shows and pays, in copies."""
     for step in range(trial.horizon):
-        turn = world.turn(step)
+        turn = trial.turn(world, step)
         reachable = None if turn.reachable is None else turn.reachable.copy()
         shown = Turn(turn.who.copy(), turn.arms.copy(), reachable)
         outcome = world.pay(step, trial.picks(step, turn))
@@ -206,7 +220,7 @@ def _quiet(trial: _Trial) -> None:
     world = trial.world()
     for step in range(min(5, trial.horizon)):
         before = world.state()
-        turn = world.turn(step)
+        turn = trial.turn(world, step)
         found = difference(before, world.state())
         require(not found, f"turn({step}) changes the world: {found}")
         _same_turn(turn, world.turn(step), f"turn({step}), asked for twice")
@@ -237,7 +251,7 @@ def _own_noise(trial: _Trial) -> None:
 def _resumable(trial: _Trial) -> None:
     straight, hopping = trial.world(), trial.world()
     for step in range(trial.horizon):
-        turn, other = straight.turn(step), hopping.turn(step)
+        turn, other = trial.turn(straight, step), trial.turn(hopping, step)
         _same_turn(turn, other, f"turn({step}) after a new start from a snapshot")
         picks = trial.picks(step, turn)
         _same_outcome(
@@ -250,6 +264,40 @@ def _resumable(trial: _Trial) -> None:
         ):  # to make a world may be costly, and one that does not move is alike
             hopping = trial.world()
             hopping.load(state)
+
+
+def _roomy(trial: _Trial) -> None:
+    """What is proposed is shown, cut to the room, in place of the last arms, and nothing else changes."""
+    world = trial.world()
+    for step in range(min(5, trial.horizon)):
+        turn = world.turn(step)
+        room = turn.room
+        if room is None:
+            return
+        shape = (turn.arms.shape[2],)
+        require(
+            room.low.shape == shape and room.high.shape == shape and bool((room.low <= room.high).all()),
+            f"turn({step}).room goes from {room.low} to {room.high}",
+            f"give two float64 of shape {shape}, the first nowhere above the second",
+        )
+        _refuses(world, step, np.full((len(turn.who), room.slots, *shape), np.nan), "points that are not finite")
+        _refuses(world, step, np.zeros((len(turn.who), room.slots + 1, *shape)), "more points than it has room for")
+        _same_turn(turn, world.turn(step), f"turn({step}) after proposals that were refused")
+        proposed = trial.proposed(step, turn, room)
+        world.offer(step, proposed[::-1])
+        world.offer(step, proposed)
+        wanted = turn.arms.copy()
+        wanted[:, -room.slots :] = np.clip(proposed, room.low, room.high)
+        _same_turn(Turn(turn.who, wanted, turn.reachable), world.turn(step), f"turn({step}), with proposals")
+        world.pay(step, np.full(len(turn.who), turn.arms.shape[1] - 1))
+
+
+def _refuses(world: World, step: int, proposed: FloatArray, what: str) -> None:
+    try:
+        world.offer(step, proposed)
+    except ValueError:
+        return
+    raise Breach(f"offer({step}, ...) takes {what}", "let Room.fit look at proposals before anything changes")
 
 
 def _measurable(trial: _Trial) -> None:
@@ -302,6 +350,11 @@ _PROMISES: dict[str, _Promise] = {
         "a turn may be asked for several times before it is paid: nothing changes by that",
         "change what the world keeps in pay alone",
         _quiet,
+    ),
+    "room": _Promise(
+        "a turn with room shows what is proposed, cut to its box, in place of its last arms until it is paid",
+        "keep what offer() is given until pay(), and change nothing else",
+        _roomy,
     ),
     "own noise": _Promise(
         "noise belongs to the decision (step, agent), whatever others choose, in a world that does not move",

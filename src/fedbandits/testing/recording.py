@@ -16,7 +16,7 @@ from fedbandits.contract.population import Population
 from fedbandits.contract.problem import Problem
 from fedbandits.contract.streams import seeds_of
 from fedbandits.contract.wire import Direction, Wire
-from fedbandits.contract.world import Environment
+from fedbandits.contract.world import Environment, turn_for
 from fedbandits.graphs.network import Network
 from fedbandits.simulation.loop import posed
 from fedbandits.testing.worlds import Conditions, Together
@@ -116,7 +116,7 @@ def recorded(
     carrier = side.carrier = Recording(side.agents, side.ledger, side.wire)
     peers = Overheard(side.agents)
     for step in range(horizon):
-        turn = world.turn(step)
+        turn = turn_for(world, step, side)
         picks = side.choose(turn.who, turn.arms)
         rewards = world.pay(step, picks).rewards
         if told is not None:

@@ -14,7 +14,7 @@ from fedbandits.contract.population import Population
 from fedbandits.contract.problem import Problem
 from fedbandits.contract.streams import Secret, Seeds, Streams, seeds_of
 from fedbandits.contract.wire import Wire
-from fedbandits.contract.world import Environment, Turn, World
+from fedbandits.contract.world import Environment, Turn, World, turn_for
 from fedbandits.graphs.network import Network
 from fedbandits.simulation.loop import Simulation, posed
 from fedbandits.testing.attendance import Attendance, Attended
@@ -170,7 +170,7 @@ class Subject:
 
 def play(side: Together, world: World, step: int) -> Turn:
     """Let everybody who is awake in `step` decide and learn; returns the turn, after which they may talk."""
-    turn = world.turn(step)
+    turn = turn_for(world, step, side)
     picks = side.choose(turn.who, turn.arms)
     side.learn(turn.who, turn.arms, picks, world.pay(step, picks).rewards)
     return turn

@@ -19,10 +19,11 @@ from fedbandits.contract.ledger import Ledger
 from fedbandits.contract.messages import Inbox
 from fedbandits.contract.population import Population
 from fedbandits.contract.problem import Problem
+from fedbandits.contract.room import Room
 from fedbandits.contract.server import Server
 from fedbandits.contract.streams import Secret, Seeds, Streams, seeds_of
 from fedbandits.contract.wire import Wire
-from fedbandits.contract.world import Environment, Turn, World
+from fedbandits.contract.world import Environment, Turn, World, turn_for
 from fedbandits.graphs.network import Faults, Network
 from fedbandits.simulation.loop import posed
 from fedbandits.testing.flood import Flood, FloodedCopy
@@ -87,6 +88,10 @@ class Together:
     def choose(self, who: IntArray, arms: FloatArray) -> IntArray:
         """The arm each of `who` takes."""
         return self.agents.choose(who, arms)
+
+    def propose(self, who: IntArray, arms: FloatArray, room: Room) -> FloatArray | None:
+        """The arms that `who` would like to choose from."""
+        return self.agents.propose(who, arms, room)
 
     def learn(self, who: IntArray, arms: FloatArray, picks: IntArray, rewards: FloatArray) -> None:
         """One observation for each of `who`."""
@@ -166,6 +171,15 @@ class Apart:
         """The arm each of `who` takes."""
         picks = [self.agents[i].choose(ALONE, arms[row : row + 1])[0] for row, i in enumerate(who)]
         return np.array(picks, dtype=np.int64)
+
+    def propose(self, who: IntArray, arms: FloatArray, room: Room) -> FloatArray | None:
+        """The arms that `who` would like to choose from."""
+        both = arms[:, -room.slots :].copy()
+        for row, i in enumerate(who):
+            proposed = self.agents[i].propose(ALONE, arms[row : row + 1], room)
+            if proposed is not None:
+                both[row] = proposed[0]
+        return both
 
     def learn(self, who: IntArray, arms: FloatArray, picks: IntArray, rewards: FloatArray) -> None:
         """One observation for each of `who`."""
@@ -272,7 +286,7 @@ def two_worlds(
         picks, callers = [], []
         sides: list[Together | Apart] = [together, apart]
         for side, world in zip(sides, worlds, strict=True):
-            turn = world.turn(step)
+            turn = turn_for(world, step, side)
             chosen = side.choose(turn.who, turn.arms)
             side.learn(turn.who, turn.arms, chosen, world.pay(step, chosen).rewards)
             picks.append(chosen)

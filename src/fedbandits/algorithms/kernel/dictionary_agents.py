@@ -23,6 +23,7 @@ from fedbandits.contract.errors import ConfigError
 from fedbandits.contract.messages import Conversation, Message
 from fedbandits.contract.server import Server
 from fedbandits.contract.streams import Streams
+from fedbandits.models.climbing import Climbing
 from fedbandits.models.dictionary_models import DictionaryModels, embedded_sums
 from fedbandits.models.features.nystrom import NystromFeatures
 from fedbandits.models.judging import JudgingAgents
@@ -30,7 +31,7 @@ from fedbandits.models.observations import Observations
 from fedbandits.models.triggers import Trigger
 
 
-class DictionaryAgents(JudgingAgents):
+class DictionaryAgents(JudgingAgents, Climbing):
     """Agents that act on mean + width sqrt(var) of `models`; `data` are all their observations, which stay, and the
     first `inside` (n,) of them are in what they were told last.
 

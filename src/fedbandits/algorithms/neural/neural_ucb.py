@@ -13,6 +13,7 @@ from fedbandits.contract.catalogue import About
 from fedbandits.contract.parameters import parameters
 from fedbandits.contract.problem import Problem
 from fedbandits.contract.streams import Streams
+from fedbandits.models.climbing import Climbing
 from fedbandits.models.features.features import Features
 from fedbandits.models.features.tangent import MovingTangent, TangentFeatures
 from fedbandits.models.judging import DrawingAgents, JudgingAgents
@@ -95,7 +96,7 @@ class NeuralTS(NeuralUCB):
         return SamplingAgents(self, problem, n, rng)
 
 
-class TrainedAgents(JudgingAgents):
+class TrainedAgents(JudgingAgents, Climbing):
     """`network` holds everybody's parameters, `data` all observations, and `spread` U.
 
     `spread` is U of everybody, (p, p) each, or diagonals (n, p), or U in the space of observations.

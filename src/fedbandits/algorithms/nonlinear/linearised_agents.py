@@ -8,6 +8,8 @@ import numpy as np
 
 from fedbandits.contract.arrays import FloatArray, IntArray, check_arms, check_feedback, first_highest
 from fedbandits.contract.messages import Message
+from fedbandits.models.climbing import Climbing
+from fedbandits.models.differences import Steep
 from fedbandits.models.differentiable import Model
 from fedbandits.models.features.linearised import Linearised
 from fedbandits.models.inner_maxima import centred, one_step, refined
@@ -70,6 +72,21 @@ class LinearisedAgents(OptimisticAgents):
     def scores(self, who: IntArray, arms: FloatArray) -> FloatArray | None:
         """The index of every arm; see `Population`."""
         return super().scores(who, arms) if self._inner == "linear" else self._most(who, arms)
+
+    def steep(self, who: IntArray, points: FloatArray, reach: FloatArray) -> Steep:
+        """See `Climbing`: where the index is of a model made linear, at w_0 or at the estimate, its gradient is that of
+        f + <grad f, u>, u being how far the best parameter of the ellipsoid is from there.
+        """
+        if self._inner not in ("linear", "centre"):
+            return Climbing.steep(self, who, points, reach)
+        centred = self._inner == "centre"
+        w, rows = self.estimates(who) if centred else self._point.w[who], np.arange(len(who))
+        values, along = self.models.leaning(who, self._model.tangents(w, rows, points), self.width(who))
+        if centred:  # the ellipsoid is around the estimate: what leads there from w_0 does not count
+            theta = self.models.theta[who][:, None]
+            gradients = self._model.tangents(w, rows, points)
+            values, along = values - np.einsum("wkp,wip->wk", gradients, theta), along - theta
+        return self._model.outputs(w, rows, points) + values, self._model.inclines(w, rows, points, along, reach)
 
     def _most(self, who: IntArray, arms: FloatArray) -> FloatArray:
         check_arms(who, arms, self._n, self.features.dim)

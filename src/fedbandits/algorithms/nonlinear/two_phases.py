@@ -13,6 +13,7 @@ from fedbandits.contract.arrays import BoolArray, FloatArray, IntArray, check_ar
 from fedbandits.contract.messages import Message
 from fedbandits.contract.population import Choices, Ellipsoids, Population
 from fedbandits.contract.problem import Problem
+from fedbandits.contract.room import Room
 from fedbandits.contract.streams import Streams
 from fedbandits.models.differentiable import Model
 from fedbandits.models.observations import Observations
@@ -99,6 +100,17 @@ class TwoPhaseAgents(Population):
             assert scores is not None
             found[late] = np.arange(arms.shape[1]) == scores.argmax(axis=1)[:, None]
         return found
+
+    def propose(self, who: IntArray, arms: FloatArray, room: Room) -> FloatArray | None:
+        """Nothing in phase I, where arms are tried at random; points of a higher index in phase II."""
+        check_arms(who, arms, self._n, self._dim)
+        late = self.started[who]
+        found = self.second.propose(who[late], arms[late], room) if late.any() else None
+        if found is None or late.all():
+            return found
+        both = arms[:, -room.slots :].copy()
+        both[late] = found
+        return both
 
     def learn(self, who: IntArray, arms: FloatArray, picks: IntArray, rewards: FloatArray) -> None:
         """One observation per agent in `who`."""

@@ -12,7 +12,7 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Never, Self
 
-from fedbandits.contract.arrays import State
+from fedbandits.contract.arrays import FloatArray, State
 from fedbandits.contract.catalogue import ConfigError, hint
 from fedbandits.deploy.embedded.acknowledgements import Verdict
 from fedbandits.deploy.embedded.answering import Answering, check_turn
@@ -20,11 +20,11 @@ from fedbandits.deploy.embedded.deciding import Deciding
 from fedbandits.deploy.embedded.decision import Decision
 from fedbandits.deploy.embedded.episodes import Episodes, check_episode
 from fedbandits.deploy.embedded.importing import Importing, read_log
-from fedbandits.deploy.embedded.inputs import Arms, Menu, NamesOfArms, check_person, menu, seconds
+from fedbandits.deploy.embedded.inputs import Arms, Menu, NamesOfArms, check_person, menu, room_in, seconds
 from fedbandits.deploy.embedded.logged import Logged, page
 from fedbandits.deploy.embedded.places import Places, unit
 from fedbandits.deploy.embedded.pondering import ponder
-from fedbandits.deploy.embedded.population import population_with_secret
+from fedbandits.deploy.embedded.population import ALONE, population_with_secret
 from fedbandits.deploy.embedded.rehearsal import rehearse
 from fedbandits.deploy.embedded.replica import Replica
 from fedbandits.deploy.embedded.rewarding import Rewarding, ToldRewards
@@ -261,6 +261,24 @@ class Agent:
         with self._writing() as moment:
             deciding = self._deciding(moment)
             return [deciding.decide(*one) for one in zip(asked, persons, names, strict=True)]
+
+    def propose(self, arms: Arms, low: Sequence[float], high: Sequence[float], count: int = 1) -> FloatArray | None:
+        """(count, d) points of the box from `low` to `high` (d,) that the agent would like to choose from, where arms
+        may be any points of it: it climbs its own index from the best of `arms`, at most as many as these are. None
+        where its algorithm has no index to climb.
+
+        Local, immediate, and on no record. Show them to `decide`, with those of the others that may still be chosen.
+        """
+        asked = menu(arms, self.settings)
+        if not isinstance(asked, Menu):
+            raise InputError("arms that are known by their names alone lie in no box")
+        room = room_in(low, high, count, asked)
+        with self._transactions.reading() as replica:
+            try:
+                proposed = replica.population.propose(ALONE, asked.shown[None], room)
+            except ValueError as error:
+                raise InputError(str(error)) from error
+        return None if proposed is None else room.fit(ALONE, proposed)[0]
 
     def finish(self, episode: str) -> bool:
         """The episode is over, before it had all its stages; whether it was under way, or (False) over already.

@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike
 
 from fedbandits.contract.arrays import FloatArray
 from fedbandits.contract.facts import Range
+from fedbandits.contract.room import Room
 from fedbandits.deploy.embedded.named_features import row_of
 from fedbandits.deploy.errors import InputError
 from fedbandits.deploy.settings import Settings
@@ -80,6 +81,23 @@ def feature_rows(rows: Any, names: Sequence[str] | None, settings: Settings) -> 
         wrong = "not finite" if not finite.all() else f"beyond {LARGEST:g}; scale them, to norms of about 1"
         raise InputError(f"the features of arms {listed[:5]} are {wrong}")
     return shown
+
+
+def room_in(low: Sequence[float], high: Sequence[float], count: int, asked: Menu) -> Room:
+    """Where `count` points may be proposed in place of arms that are `asked` about, checked."""
+    limits = []
+    for name, told in (("low", low), ("high", high)):
+        try:
+            limits.append(np.array(told, dtype=FLOATS))
+        except (TypeError, ValueError) as error:
+            raise InputError(f"{name} must be {asked.shown.shape[1]} numbers ({error})") from error
+        if limits[-1].shape != asked.shown.shape[1:] or not np.isfinite(limits[-1]).all():
+            raise InputError(f"{name} must be {asked.shown.shape[1]} finite numbers, one for each feature")
+    if (limits[0] > limits[1]).any():
+        raise InputError("low is above high; a box goes from low to high in every feature")
+    if not 1 <= count <= len(asked.shown):
+        raise InputError(f"count must be between 1 and the number of arms, {len(asked.shown)} (got {count})")
+    return Room(limits[0], limits[1], count)
 
 
 def check_text(what: str, *given: str) -> None:

@@ -7,7 +7,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from fedbandits.contract.arrays import FloatArray
+from fedbandits.contract.arrays import FloatArray, IntArray
 from fedbandits.contract.parameters import parameters
 from fedbandits.models.differentiable.model import AboutModel, Model
 
@@ -34,6 +34,14 @@ class Hill(Model):
         """See `Model`."""
         gaps = x - w[:-2]
         return np.column_stack([2 * w[-2] * gaps, -(gaps**2).sum(axis=1), np.ones(len(x))])
+
+    def inclines(
+        self, theta: FloatArray, rows: IntArray, arms: FloatArray, along: FloatArray, reach: FloatArray
+    ) -> FloatArray:
+        """See `Model`: 2 r (e - (x - c)) - 2 s (x - c) for u = (e, s, .)."""
+        w = theta[rows][:, None]
+        gaps, rate = arms - w[..., :-2], w[..., -2:-1]
+        return np.asarray(2 * rate * (along[..., :-2] - gaps) - 2 * along[..., -2:-1] * gaps)
 
     def limits(self, norm: float, longest: float) -> tuple[float, float]:
         """See `Model`."""

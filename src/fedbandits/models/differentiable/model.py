@@ -10,6 +10,7 @@ from typing import ClassVar
 import numpy as np
 
 from fedbandits.contract.arrays import FloatArray, IntArray
+from fedbandits.models.differences import differenced
 from fedbandits.models.observations import Observations
 
 
@@ -74,6 +75,22 @@ class Model(ABC):
         """(w, K, p) gradients of f; as `outputs`."""
         found = [self.gradients(theta[row], shown) for row, shown in zip(rows, arms, strict=True)]
         return np.array(found, dtype=np.float64).reshape(*arms.shape[:2], theta.shape[1])
+
+    def inclines(
+        self, theta: FloatArray, rows: IntArray, arms: FloatArray, along: FloatArray, reach: FloatArray
+    ) -> FloatArray:
+        """(w, K, d) the gradient in x of f(x; w) + <grad f(x; w), u>, with a u for every arm in `along` (w, K, p); as
+        `outputs`. By central differences over `reach` (d,) to either side, unless a subclass knows it: agents climb by
+        it where they may propose arms.
+        """
+
+        def projected(near: FloatArray) -> FloatArray:
+            each = near.shape[1] // arms.shape[1]
+            tangents = self.tangents(theta, rows, near)
+            leaning = np.einsum("wkp,wkp->wk", tangents, np.repeat(along, each, axis=1))
+            return np.asarray(self.outputs(theta, rows, near) + leaning)
+
+        return differenced(projected, arms, reach)[1]
 
     def slopes(self, theta: FloatArray, data: Observations, who: IntArray, end: IntArray) -> FloatArray:
         """(w, p) the sum of (f - y) grad f over the first `end` (w,) observations of each of `who`, at its row of

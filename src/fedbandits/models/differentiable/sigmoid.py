@@ -59,6 +59,16 @@ class Sigmoid(Model):
         _tangents(self.width, np.ascontiguousarray(theta), rows, np.array(arms), out)
         return out
 
+    def inclines(
+        self, theta: FloatArray, rows: IntArray, arms: FloatArray, along: FloatArray, reach: FloatArray
+    ) -> FloatArray:
+        """See `Model`. With u = (U, e, y, .) in the order of w, a' = a (1 - a) and a'' = a' (1 - 2 a), unit by unit:
+        sum_j (a'_j (v_j + y_j) + a''_j v_j (<U_j, x> + e_j)) W_j + a'_j v_j U_j.
+        """
+        out = np.zeros(arms.shape)
+        _inclines(self.width, np.ascontiguousarray(theta), rows, np.array(arms), np.ascontiguousarray(along), out)
+        return out
+
     def slopes(self, theta: FloatArray, data: Observations, who: IntArray, end: IntArray) -> FloatArray:
         """See `Model`."""
         out = np.zeros((len(who), theta.shape[1]))
@@ -114,6 +124,26 @@ def _tangents(width: int, theta: FloatArray, rows: IntArray, arms: FloatArray, o
             _activate(width, theta[rows[a]], arms[a, k], units)
             out[a, k] = 0.0
             _add_gradient(width, theta[rows[a]], arms[a, k], units, 1.0, out[a, k])
+
+
+@jit_in_order
+def _inclines(
+    width: int, theta: FloatArray, rows: IntArray, arms: FloatArray, along: FloatArray, out: FloatArray
+) -> None:
+    units, d = np.empty(width), arms.shape[2]
+    for a in range(len(rows)):
+        w = theta[rows[a]]
+        for k in range(arms.shape[1]):
+            x, u = arms[a, k], along[a, k]
+            _activate(width, w, x, units)
+            for j in range(width):
+                lean = u[width * d + j]
+                for i in range(d):
+                    lean += u[j * d + i] * x[i]
+                weight, once = w[width * (d + 1) + j], units[j] * (1.0 - units[j])
+                outer = once * (weight + u[width * (d + 1) + j] + (1.0 - 2.0 * units[j]) * weight * lean)
+                for i in range(d):
+                    out[a, k, i] += outer * w[j * d + i] + once * weight * u[j * d + i]
 
 
 @jit_in_order

@@ -8,7 +8,7 @@ from typing import Annotated, ClassVar
 import numpy as np
 from pydantic import Field
 
-from fedbandits.contract.arrays import FloatArray
+from fedbandits.contract.arrays import FloatArray, IntArray
 from fedbandits.contract.parameters import parameters
 from fedbandits.models.differentiable.model import AboutModel, Model
 
@@ -44,6 +44,24 @@ class Waves(Model):
         slopes = -heights * np.sin(phases)
         along = (slopes[:, :, None] * x[:, None]).reshape(len(x), -1)
         return np.concatenate([along, slopes, np.cos(phases), np.ones((len(x), 1))], axis=1)
+
+    def inclines(
+        self, theta: FloatArray, rows: IntArray, arms: FloatArray, along: FloatArray, reach: FloatArray
+    ) -> FloatArray:
+        """See `Model`. With u = (S, e, y, .) in the order of w: sum_j (-(v_j + y_j) sin_j - v_j cos_j (<S_j, x> + e_j))
+        u_j - v_j sin_j S_j.
+        """
+        m, d = self.width, arms.shape[2]
+        out = np.empty(arms.shape)
+        for place, (row, x) in enumerate(zip(rows, arms, strict=True)):
+            phases, heights, _ = self._parts(theta[row], x)
+            turned = along[place, :, : m * d].reshape(-1, m, d)
+            lean = (turned * x[:, None]).sum(axis=2) + along[place, :, m * d : m * (d + 1)]
+            higher = heights + along[place, :, m * (d + 1) : -1]
+            outer = -higher * np.sin(phases) - heights * np.cos(phases) * lean
+            own = (heights * np.sin(phases))[:, :, None] * turned
+            out[place] = outer @ theta[row, : m * d].reshape(m, d) - own.sum(axis=1)
+        return out
 
     def limits(self, norm: float, longest: float) -> tuple[float, float]:
         """See `Model`: no wave is higher than 1, nor steeper."""

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from abc import abstractmethod
 
+import numpy as np
+
 from fedbandits.contract.arrays import FloatArray, IntArray
 from fedbandits.contract.state import Stateful
+from fedbandits.models.differences import differenced
 
 
 class Features(Stateful):
@@ -28,6 +31,20 @@ class Features(Stateful):
         """(w, K) what is expected of each arm before anything is learned; None: nothing."""
         return None
 
+    def slopes(self, who: IntArray, arms: FloatArray, along: FloatArray, reach: FloatArray) -> FloatArray:
+        """(w, K, d) the gradient in x of offset(x) + <phi(x), u> at each of `arms` (w, K, d), with a u of its own in
+        `along` (w, K, p): by central differences over `reach` (d,) to either side, unless a subclass knows better. Not
+        told along coordinates in which that is 0.
+        """
+
+        def projected(near: FloatArray) -> FloatArray:
+            each = near.shape[1] // arms.shape[1]
+            found = np.einsum("wkp,wkp->wk", self.of(who, near), np.repeat(along, each, axis=1))
+            offsets = self.offsets(who, near)
+            return np.asarray(found if offsets is None else offsets + found)
+
+        return differenced(projected, arms, reach)[1]
+
 
 class Identity(Features):
     """Features that are the arms themselves: no copy is made."""
@@ -38,3 +55,7 @@ class Identity(Features):
     def of(self, who: IntArray, arms: FloatArray) -> FloatArray:
         """The arms."""
         return arms
+
+    def slopes(self, who: IntArray, arms: FloatArray, along: FloatArray, reach: FloatArray) -> FloatArray:
+        """u."""
+        return along

@@ -33,3 +33,7 @@ class Linearised(Features):
         """(w, K) what the model says."""
         check_finite("arms", who, arms)
         return self.model.outputs(self.w, who, arms)
+
+    def slopes(self, who: IntArray, arms: FloatArray, along: FloatArray, reach: FloatArray) -> FloatArray:
+        """See `Features`."""
+        return self.model.inclines(self.w, who, arms, along, reach)

@@ -32,6 +32,14 @@ class WaveFeatures(Features):
         _fill(kernels.as_lanes(arms), self._frequencies, self._roots, self._constant, lanes)
         return lanes.transpose(0, 2, 1)
 
+    def slopes(self, who: IntArray, arms: FloatArray, along: FloatArray, reach: FloatArray) -> FloatArray:
+        """See `Features`: sum_n r_n (v_n cos(<omega_n, x>) - u_n sin(<omega_n, x>)) omega_n, u being along cosines and
+        v along sines.
+        """
+        out = np.zeros(arms.shape)
+        _add_slopes(np.ascontiguousarray(arms), self._frequencies, self._roots, np.ascontiguousarray(along), out)
+        return out
+
 
 @jit
 def _fill(arms: FloatArray, frequencies: FloatArray, roots: FloatArray, constant: float, out: FloatArray) -> None:
@@ -48,3 +56,20 @@ def _fill(arms: FloatArray, frequencies: FloatArray, roots: FloatArray, constant
         for k in range(arms.shape[2]):
             if constant > 0:
                 out[a, 2 * waves, k] = constant
+
+
+@jit
+def _add_slopes(
+    arms: FloatArray, frequencies: FloatArray, roots: FloatArray, along: FloatArray, out: FloatArray
+) -> None:
+    """Add to `out` (w, K, d), all arrays having arms before coordinates."""
+    waves, d = frequencies.shape
+    for a in range(arms.shape[0]):
+        for k in range(arms.shape[1]):
+            for n in range(waves):
+                phase = 0.0
+                for j in range(d):
+                    phase += frequencies[n, j] * arms[a, k, j]
+                slope = along[a, k, waves + n] * math.cos(phase) - along[a, k, n] * math.sin(phase)
+                for j in range(d):
+                    out[a, k, j] += roots[n] * slope * frequencies[n, j]

@@ -11,6 +11,7 @@ from fedbandits.contract.ledger import Ledger
 from fedbandits.contract.messages import Message
 from fedbandits.contract.population import Population
 from fedbandits.contract.wire import Free, Ragged, Wire, WireField
+from fedbandits.contract.world import turn_for
 from fedbandits.testing.breach import Breach, close, difference, require
 from fedbandits.testing.recording import Recording
 from fedbandits.testing.subject import Subject, converse, play
@@ -127,7 +128,7 @@ def additive(subject: Subject) -> None:
     world, half = subject.world(), max(1, subject.horizon // 4)
     total: dict[str, Array] = {}
     for step in range(2 * half):
-        turn = world.turn(step)
+        turn = turn_for(world, step, whole)
         picks = whole.choose(turn.who, turn.arms)
         rewards = world.pay(step, picks).rewards
         for agents in (whole, parts):

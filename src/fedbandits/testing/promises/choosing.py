@@ -7,6 +7,7 @@ import numpy as np
 from fedbandits.contract.arrays import FloatArray, IntArray, State
 from fedbandits.contract.population import Population
 from fedbandits.contract.streams import Streams
+from fedbandits.contract.world import turn_for
 from fedbandits.deploy.embedded.parts import names_within
 from fedbandits.testing.breach import difference, require
 from fedbandits.testing.subject import Subject
@@ -24,7 +25,7 @@ def told(subject: Subject) -> None:
     world, agents = subject.world(), subject.population()
     every = max(subject.horizon // _LOOKS, 1)
     for step in range(subject.horizon):
-        turn = world.turn(step)
+        turn = turn_for(world, step, agents)
         if step % every == 0 and len(turn.who):
             _look(subject, agents, turn.who, turn.arms, f"in step {step}")
         picks = agents.choose(turn.who, turn.arms)

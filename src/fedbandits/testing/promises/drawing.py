@@ -9,6 +9,7 @@ import numpy as np
 
 from fedbandits.contract.arrays import FloatArray, IntArray
 from fedbandits.contract.streams import Secret, Seeds, Streams
+from fedbandits.contract.world import turn_for
 from fedbandits.testing.breach import difference, require
 from fedbandits.testing.subject import Subject, play
 from fedbandits.testing.worlds import Together
@@ -53,7 +54,7 @@ def common(subject: Subject) -> None:
     single = [subject.algorithm.agents(subject.problem, 1, streams) for streams in alone]
     world = subject.world()
     for step in range(min(subject.horizon, 5)):
-        turn = world.turn(step)
+        turn = turn_for(world, step, joint)
         picks = joint.choose(turn.who, turn.arms)
         rewards = world.pay(step, picks).rewards
         joint.learn(turn.who, turn.arms, picks, rewards)

@@ -10,6 +10,7 @@ import numpy as np
 
 from fedbandits.contract.arrays import FloatArray, IntArray
 from fedbandits.contract.population import Population
+from fedbandits.contract.world import turn_for
 from fedbandits.testing.breach import Breach, difference, require
 from fedbandits.testing.subject import Subject
 
@@ -49,7 +50,7 @@ def _scene(subject: Subject) -> _Scene:
     world, agents = subject.world(), subject.population()
     last = min(4, subject.horizon - 1)
     for step in range(last):
-        turn = world.turn(step)
+        turn = turn_for(world, step, agents)
         picks = agents.choose(turn.who, turn.arms)
         agents.learn(turn.who, turn.arms, picks, world.pay(step, picks).rewards)
     turn = world.turn(last)

@@ -21,6 +21,7 @@ from fedbandits.contract.portrait import KNOWN
 from fedbandits.contract.problem import Problem
 from fedbandits.contract.streams import Streams
 from fedbandits.contract.wire import WireError
+from fedbandits.models.climbing import Climbing
 from fedbandits.models.joint_process import Observations
 from fedbandits.models.judging import IndexAgents
 from fedbandits.models.shared_processes import SharedProcesses
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
     from fedbandits.algorithms.kernel.graph.parameters import GraphKernelParameters
 
 
-class GraphKernelAgents(IndexAgents):
+class GraphKernelAgents(IndexAgents, Climbing):
     """n agents that act optimistically on all they have seen or heard: mu + width sigma / sqrt(lambda).
 
     What an agent knows is a sequence: by the round in which it came to know of an observation, of one round by the
