@@ -180,7 +180,11 @@ def _know_already(server: State, i: int) -> bool:
     return True
 
 
-_OF_NOBODY = {show: _drawn_row, hear: _leave_pending, attend: _know_already}
+_OF_NOBODY: dict[Callable[..., Any], Callable[..., Any]] = {
+    show: _drawn_row,
+    hear: _leave_pending,
+    attend: _know_already,
+}
 """Where there is no source of arms, or no server that is spoken for."""
 
 
