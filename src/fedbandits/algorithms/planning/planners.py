@@ -39,17 +39,21 @@ class Planning(NamedTuple):
     watch: Watch
 
 
+@jit_inside
+def _plan(agents: Planning, i: int) -> None:
+    walkers = agents.walkers
+    known, inverse = (walkers.views, walkers.own, agents.pool_views, agents.pool), walkers.models.inverse
+    value_iteration.plan_one(known, i, len(agents.most), inverse, agents.beta, agents.most, agents.weights)
+    agents.stale[i] = False
+
+
 @stands_for(choose, Planning)
 @jit_inside
 def _choose(agents: Planning, i: int, arms: FloatArray, row: int, room: FloatArray) -> int:
-    walkers, length = agents.walkers, len(agents.most)
-    inverse = walkers.models.inverse
     if agents.stale[i]:
-        known = walkers.views, walkers.own, agents.pool_views, agents.pool
-        value_iteration.plan_one(known, i, length, inverse, agents.beta, agents.most, agents.weights)
-        agents.stale[i] = False
-    at = i * length + walkers.stage[i]
-    return kernels.pick_one(inverse, agents.weights, at, agents.beta, arms, row, room)
+        _plan(agents, i)
+    at = i * len(agents.most) + agents.walkers.stage[i]
+    return kernels.pick_one(agents.walkers.models.inverse, agents.weights, at, agents.beta, arms, row, room)
 
 
 @stands_for(learn, Planning)
@@ -59,6 +63,8 @@ def _learn(agents: Planning, i: int, arms: FloatArray, row: int, pick: int, rewa
     if done:
         agents.since[i, 0] += 1.0
         agents.stale[i] = True
+        if agents.watch.code < 0 and not due:  # nobody else has a say: plan while all of it is at hand
+            _plan(agents, i)
     return due
 
 
