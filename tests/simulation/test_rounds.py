@@ -52,7 +52,6 @@ PLAYED = {
     "fedlinucb-private:threshold=20,leaky=true,own=recent": BOUNDED,
     "private-linucb": BOUNDED,
     "private-linucb:width=0.3,every=6": BOUNDED,
-    "ldp-linucb": BOUNDED,
     "dislinucb:every=8|gaussian": BOUNDED,
     "dislinucb:threshold=0.3|gaussian:when=algorithm,leaky=true,uploads=5": BOUNDED,
     "dislinucb:threshold=0.3|gaussian:arms=0.7,rewards=0.5": BOUNDED,  # arms and rewards are cut down
@@ -68,6 +67,8 @@ PLAYED = {
     "thompson-gaussian": "gaussian:clients=8,arms=5",
     "dp-ucb-int:epsilon=20": COINS,
     "random": "linear",
+    "independent-lints": "linear",
+    "independent-lints:nu=0": "linear",
 }
 
 

@@ -68,6 +68,8 @@ class Releasing(End):
         self._told = {one.kind: _noisy(one, fields) for one in post.says if one.direction == "down"}
         self._problem = problem
         self._turns, self._allowed = stage.turns(problem)
+        self._restless = self._turns is not None and bool((np.diff(self._turns, prepend=0) == 1).all())
+        """Whether there is an upload after every turn, so that nothing happens between two of them."""
         self._deviation = stage.noise(problem, fields)
         self._epsilons = self._spending()
         matrix = next((field for field in fields if field.symmetric), None)
@@ -127,12 +129,12 @@ class Releasing(End):
         return (due if self._turns is not None else due & would) | self.owing
 
     def pace(self, n: int, dim: int) -> Pace | None:
-        """See `End`: where it is single observations, or agents, that are protected."""
+        """See `End`: where it is single observations, or agents, that are protected, and not after every turn."""
         return self._paced(n, dim, self.passed, self.owing) if untouched(self, Releasing, *SPOKEN_FOR) else None
 
     def _paced(self, n: int, dim: int, place: IntArray, owing: BoolArray) -> Pace | None:
         """With so many scheduled turns done with, and those calling who are `owing`."""
-        if self._stage.unit == "person":
+        if self._stage.unit == "person" or self._restless:
             return None
         paced = unhurried(n, dim)._replace(observed=self.observed, limits=limits_of(self._problem), owing=owing)
         if self._turns is None:

@@ -95,8 +95,10 @@ class StagedAgents(Wrapping):
         self.inner.learn(who, *self.ends.observing(who, arms, picks, rewards))
 
     def compiled(self) -> Any:
-        """See `Population`: where those inside have compiled functions, and the stages a pace."""
-        if not untouched(self, StagedAgents, *_SPOKEN_FOR):
+        """See `Population`: where those inside have compiled functions, and the stages a pace; of agents to whom all
+        decisions are alike.
+        """
+        if not untouched(self, StagedAgents, *_SPOKEN_FOR) or self.inner.stages is not None:
             return None
         inner, pace = self.inner.compiled(), self.ends.pace(len(self), self._dim)
         return None if inner is None or pace is None else Staged(inner, pace)
@@ -186,7 +188,7 @@ class BlindAgents(StagedAgents):
         return untold.choices(self.told[who], who, arms, self.acting.choose, self.rng)
 
     def compiled(self) -> Any:
-        """See `StagedAgents`; of agents to whom all decisions are alike."""
+        """See `StagedAgents`."""
         if not untouched(self, BlindAgents, *_SPOKEN_FOR) or self.inner.stages is not None:
             return None
         inner, acting, pace = self.inner.compiled(), self.acting.compiled(), self.ends.pace(len(self), self._dim)

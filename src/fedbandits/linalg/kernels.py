@@ -1058,7 +1058,8 @@ def _sample_into(
 
 
 @jit
-def _sample_gaussian(theta: Floats, inverse: Floats, who: Ints, scale: float, z: Floats) -> tuple[int, Floats]:
+def sampled(theta: Floats, inverse: Floats, who: Ints, scale: float, z: Floats) -> tuple[int, Floats]:
+    """As `sample_gaussian`, inside compiled functions: which row failed, or -1, and the draws (w, d)."""
     w, d = z.shape
     _check_model(inverse, theta, d)
     if who.shape[0] != w:
@@ -1112,7 +1113,7 @@ def sample_gaussian(theta: Floats, inverse: Floats, who: Ints, scale: float, z: 
     (n, d, d), of which the lower triangle is read, who (w,), z (w, d). Returns (w, d). Raises
     ValueError naming the first agent whose inverse is not positive definite, or not finite.
     """
-    failed, sample = _sample_gaussian(theta, inverse, who, float(scale), z)
+    failed, sample = sampled(theta, inverse, who, float(scale), z)
     if failed >= 0:
         raise ValueError(f"agent {who[failed]}: inverse is not positive definite, or not finite")
     return sample

@@ -31,16 +31,22 @@ def choices(told: BoolArray, who: IntArray, arms: FloatArray, choose: Choose, rn
 
 
 @jit_inside
+def all_finite(arms: FloatArray, row: int) -> bool:
+    """Whether everything in `arms[row]` (d, K) is finite; asked before a stream moves on."""
+    for j in range(arms.shape[1]):
+        for k in range(arms.shape[2]):
+            if not abs(arms[row, j, k]) < np.inf:
+                return False
+    return True
+
+
+@jit_inside
 def drawn(words: WordArray, i: int, arms: FloatArray, row: int) -> int:
     """What `choices` draws for agent i among `arms[row]` (d, K), `words` (n, 4) being those of its stream; -1 where
     something is not finite.
     """
-    _, d, count = arms.shape
-    for j in range(d):
-        for k in range(count):
-            if not abs(arms[row, j, k]) < np.inf:
-                return -1
-    return int(min(next_uniform(words, i) * count, count - 1.0))
+    count = arms.shape[2]
+    return int(min(next_uniform(words, i) * count, count - 1.0)) if all_finite(arms, row) else -1
 
 
 def compared(told: BoolArray, scores: FloatArray) -> FloatArray:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, ClassVar
+from typing import Annotated, Any, ClassVar, NamedTuple
 
 import numpy as np
 from pydantic import Field
@@ -10,11 +10,16 @@ from pydantic import Field
 from fedbandits.algorithms.linear.parameters import LinearParameters
 from fedbandits.contract.arrays import FloatArray, IntArray, check_arms, check_finite
 from fedbandits.contract.catalogue import About
+from fedbandits.contract.compiled import choose, learn, quiet, stands_for, untouched
 from fedbandits.contract.parameters import parameters
 from fedbandits.contract.problem import Problem
-from fedbandits.contract.streams import Streams
+from fedbandits.contract.streams import Streams, WordArray, next_uniform
 from fedbandits.linalg import kernels
+from fedbandits.linalg.jit import jit_inside
+from fedbandits.linalg.quantiles import address_of, normal_quantile
 from fedbandits.models.optimistic import OptimisticAgents
+from fedbandits.models.ridge import RidgeArrays, RidgeModels, learn_one
+from fedbandits.models.untold import all_finite
 from fedbandits.models.winning import winning_jointly
 
 
@@ -74,6 +79,40 @@ class IndependentLinTS:
         """Nobody to talk to."""
 
 
+@quiet
+class Sampling(NamedTuple):
+    """`LinTSAgents` for compiled loops."""
+
+    models: RidgeArrays
+    nu: float
+    words: WordArray
+    quantile: int
+    one: IntArray
+    """(1,) and"""
+    normals: FloatArray
+    """(1, d): room for who draws, and for what."""
+
+
+@stands_for(choose, Sampling)
+@jit_inside
+def _choose(agents: Sampling, i: int, arms: FloatArray, row: int, room: FloatArray) -> int:
+    if not all_finite(arms, row):
+        return -1
+    for j in range(arms.shape[1]):
+        agents.normals[0, j] = normal_quantile(agents.quantile, next_uniform(agents.words, i))
+    agents.one[0] = i
+    failed, drawn = kernels.sampled(agents.models.theta, agents.models.inverse, agents.one, agents.nu, agents.normals)
+    if failed >= 0:
+        raise ValueError("an inverse is not positive definite, or not finite")
+    return int(kernels.pick_greedy(drawn, arms[row : row + 1])[0])
+
+
+@stands_for(learn, Sampling)
+@jit_inside
+def _learn(agents: Sampling, i: int, arms: FloatArray, row: int, pick: int, reward: float, room: FloatArray) -> bool:
+    return learn_one(agents.models, i, arms, row, pick, reward, room)
+
+
 class LinTSAgents(OptimisticAgents):
     """Agents that act greedily on a draw from their posterior."""
 
@@ -93,6 +132,15 @@ class LinTSAgents(OptimisticAgents):
         normals = self.rng.normal(who, models.dim)
         drawn = kernels.sample_gaussian(models.theta, models.inverse, who, self._nu, normals)
         return kernels.pick_greedy(drawn, kernels.as_lanes(arms))
+
+    def compiled(self) -> Any:
+        """See `Population`."""
+        drawn = untouched(self.rng, Streams, "uniform", "normal")
+        spoken_for = untouched(self, LinTSAgents, "choose", "learn", "calling")
+        if not drawn or not spoken_for or type(self.models) is not RidgeModels:
+            return None
+        room = np.zeros(1, dtype=np.int64), np.zeros((1, self.models.dim))
+        return Sampling(self.models.arrays(), float(self._nu), self.rng.words, address_of("normal"), *room)
 
     def scores(self, who: IntArray, arms: FloatArray) -> FloatArray | None:
         """None: what is compared is drawn."""
