@@ -97,7 +97,9 @@ class Recorded:
         told = ["algorithm", *common]
         tried: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
         for figure in self.figures(metric).to_dict("records"):
-            tried.setdefault(tuple(figure[name] for name in told), []).append({str(name): value for name, value in figure.items()})
+            tried.setdefault(tuple(figure[name] for name in told), []).append(
+                {str(name): value for name, value in figure.items()}
+            )
         rows = []
         for same in tried.values():
             if len(same) == 1:
