@@ -11,6 +11,7 @@ import pytest
 import fedbandits as fb
 from fedbandits.contract.facts import Norms, Range
 from fedbandits.contract.problem import Problem
+from fedbandits.contract.room import Room
 from fedbandits.contract.world import Outcome, Turn, World
 from fedbandits.environments import AboutEnvironment
 from fedbandits.testing import BrokenPromiseError, check_algorithm, check_environment
@@ -244,6 +245,72 @@ class Pessimist(Restless):
 @pytest.mark.parametrize("made", [Careless, Pessimist])
 def test_what_nobody_may_know_fits_the_problem(made):
     assert broken(Environment(made)).check == "measurable"
+
+
+class Roomy(Restless):
+    """Agents may put points of the cube in place of the last arm; a point pays as much of each arm as it has of it."""
+
+    offered = None
+
+    def turn(self, step):
+        arms = np.array(np.broadcast_to(np.eye(K), (N, K, K)))
+        if self.offered is not None and self.offered[0] == step:
+            arms[:, -1:] = self.offered[1]
+        return Turn(np.arange(N), arms, room=Room(np.zeros(K), np.full(K, 0.5), 1))
+
+    def offer(self, step, proposed):
+        turn = self.turn(step)
+        self.offered = step, turn.room.fit(turn.who, proposed)
+
+    def pay(self, step, picks):
+        shown = self.turn(step).arms
+        means = np.einsum("nkd,nd->nk", shown, self.means - self.tired)
+        best = (self.means - self.tired).clip(0).max(axis=1) + 2
+        earned = means[np.arange(N), picks]
+        self.tired *= 0.9
+        self.tired += 0.1 * shown[np.arange(N), picks]
+        self.offered = None
+        return Outcome(earned + self.noise[step], best - earned, means.mean(axis=1))
+
+
+class Unheeding(Roomy):
+    """Shows what it likes, whatever is proposed."""
+
+    def offer(self, step, proposed):
+        self.turn(step).room.fit(np.arange(N), proposed)
+
+
+class Boundless(Roomy):
+    """Shows points beyond its box."""
+
+    def offer(self, step, proposed):
+        self.turn(step).room.fit(np.arange(N), proposed)
+        self.offered = step, proposed
+
+
+class Gullible(Roomy):
+    """Takes what is no point."""
+
+    def offer(self, step, proposed):
+        self.offered = step, np.nan_to_num(proposed[:, :1]).clip(0, 0.5)
+
+
+class Absent(Roomy):
+    """Has arms taken that are not those it shows when it is asked again."""
+
+    def turn(self, step):
+        turn = super().turn(step)
+        self.offered = None
+        return turn
+
+
+def test_worlds_with_room_for_proposals():
+    check_environment(Environment(Roomy))
+
+
+@pytest.mark.parametrize("made", [Unheeding, Boundless, Gullible, Absent])
+def test_what_is_proposed_is_shown(made):
+    assert broken(Environment(made)).check in ("room", "shapes", "quiet turns")
 
 
 def test_no_world_at_all():

@@ -26,3 +26,23 @@ def differenced(function: Callable[[FloatArray], FloatArray], points: FloatArray
     slopes = np.zeros((w, k, d))
     slopes[:, :, axes] = (found[:, :, 1::2] - found[:, :, 2::2]) / (2 * reach[axes])
     return np.ascontiguousarray(found[:, :, 0]), slopes
+
+
+def leaning_slopes(
+    features: Callable[[FloatArray], FloatArray],
+    offsets: Callable[[FloatArray], FloatArray | None],
+    arms: FloatArray,
+    along: FloatArray,
+    reach: FloatArray,
+) -> FloatArray:
+    """(w, K, d) the gradient of offset(x) + <phi(x), u> at `arms` (w, K, d), with a u for each of them in `along`
+    (w, K, p): `features` (w, m, d) -> (w, m, p) are phi, `offsets` (w, m) or None. As `differenced`.
+    """
+
+    def projected(near: FloatArray) -> FloatArray:
+        each = near.shape[1] // arms.shape[1]
+        found = np.einsum("wkp,wkp->wk", features(near), np.repeat(along, each, axis=1))
+        offset = offsets(near)
+        return np.asarray(found if offset is None else offset + found)
+
+    return differenced(projected, arms, reach)[1]

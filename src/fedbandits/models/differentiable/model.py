@@ -5,12 +5,13 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from functools import partial
 from typing import ClassVar
 
 import numpy as np
 
 from fedbandits.contract.arrays import FloatArray, IntArray
-from fedbandits.models.differences import differenced
+from fedbandits.models.differences import leaning_slopes
 from fedbandits.models.observations import Observations
 
 
@@ -83,14 +84,8 @@ class Model(ABC):
         `outputs`. By central differences over `reach` (d,) to either side, unless a subclass knows it: agents climb by
         it where they may propose arms.
         """
-
-        def projected(near: FloatArray) -> FloatArray:
-            each = near.shape[1] // arms.shape[1]
-            tangents = self.tangents(theta, rows, near)
-            leaning = np.einsum("wkp,wkp->wk", tangents, np.repeat(along, each, axis=1))
-            return np.asarray(self.outputs(theta, rows, near) + leaning)
-
-        return differenced(projected, arms, reach)[1]
+        tangents, outputs = partial(self.tangents, theta, rows), partial(self.outputs, theta, rows)
+        return leaning_slopes(tangents, outputs, arms, along, reach)
 
     def slopes(self, theta: FloatArray, data: Observations, who: IntArray, end: IntArray) -> FloatArray:
         """(w, p) the sum of (f - y) grad f over the first `end` (w,) observations of each of `who`, at its row of

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-
-import numpy as np
+from functools import partial
 
 from fedbandits.contract.arrays import FloatArray, IntArray
 from fedbandits.contract.state import Stateful
-from fedbandits.models.differences import differenced
+from fedbandits.models.differences import leaning_slopes
 
 
 class Features(Stateful):
@@ -36,14 +35,7 @@ class Features(Stateful):
         `along` (w, K, p): by central differences over `reach` (d,) to either side, unless a subclass knows better. Not
         told along coordinates in which that is 0.
         """
-
-        def projected(near: FloatArray) -> FloatArray:
-            each = near.shape[1] // arms.shape[1]
-            found = np.einsum("wkp,wkp->wk", self.of(who, near), np.repeat(along, each, axis=1))
-            offsets = self.offsets(who, near)
-            return np.asarray(found if offsets is None else offsets + found)
-
-        return differenced(projected, arms, reach)[1]
+        return leaning_slopes(partial(self.of, who), partial(self.offsets, who), arms, along, reach)
 
 
 class Identity(Features):
