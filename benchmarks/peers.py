@@ -2,8 +2,8 @@
 
 Each case is one run of ours with the peer's own arms, width, ridge, noise, thresholds and horizon, environment and
 metering included, in decisions per second of CPU time, best of a few seeds; the peer's rate on that setting, likewise
-per CPU-second, stands in the case. Where our time goes is measured in the same runs: drawing arms, playing turns, and
-talking; the rest is the loop's.
+per CPU-second, stands in the case. Where our time goes is measured in the same runs: drawing arms, playing turns, in
+which the conversations are that need no interpreter, and talking in Python; the rest is the loop's.
 """
 
 from __future__ import annotations

@@ -207,7 +207,7 @@ def test_a_damaged_message_is_read_or_refused(packed, case, data):
     contents = [bytearray(wire.encode(message, row, "up")) for row in range(len(message.who))]
     for _ in range(data.draw(st.integers(1, 3))):
         content = contents[data.draw(st.integers(0, len(contents) - 1))]
-        at = data.draw(st.integers(0, len(content) - 1))
+        at = data.draw(st.integers(0, max(len(content) - 1, 0)))
         content[at : at + data.draw(st.integers(0, 4))] = data.draw(st.binary(max_size=4))
     kinds, shares = [], []
     for content in contents:

@@ -11,11 +11,16 @@ from typing import NamedTuple
 import numpy as np
 
 from fedbandits.contract.arrays import FloatArray, IntArray
+from fedbandits.contract.booking import Books, Speech, call, record, synchronised
 from fedbandits.linalg.borrowing import borrowed
-from fedbandits.linalg.jit import jit_in_order
+from fedbandits.linalg.jit import jit_in_order, jit_inside
 from fedbandits.models.late import Late, catch_up, let_know, logdet_of
 from fedbandits.models.ridge import RidgeSums
+from fedbandits.models.sharing import COLLECT, FRESH, NEWS
 from fedbandits.models.triggers import Watch
+
+SPEECH: Speech = ((COLLECT.kind, "down"), (FRESH.kind, "up"), (NEWS.kind, "down"))
+"""What is said: callers are asked, they hand over, and whoever lacks enough is told."""
 
 
 class Lags(NamedTuple):
@@ -103,3 +108,14 @@ def tell_news(lags: Lags, watch: Watch) -> int:
             return -1
         told += 1
     return told
+
+
+@jit_inside
+def book(books: Books, callers: int, told: int) -> None:
+    """Count a conversation of `SPEECH` with so many callers, in which so many were told something."""
+    call(books, callers)
+    synchronised(books)
+    record(books, 0, callers)
+    record(books, 1, callers)
+    if told:
+        record(books, 2, told)

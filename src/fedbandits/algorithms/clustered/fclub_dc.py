@@ -11,7 +11,7 @@ from fedbandits.algorithms.clustered.clusters import partition
 from fedbandits.algorithms.clustered.grouping import components, distances, shrinking
 from fedbandits.algorithms.linear.async_linucb import AsyncParameters
 from fedbandits.contract.arrays import FloatArray, IntArray, State
-from fedbandits.contract.booking import Books, Speech, call, record, synchronised
+from fedbandits.contract.booking import Books, Speech
 from fedbandits.contract.catalogue import About
 from fedbandits.contract.compiled import FAILED, HEARD, PENDING, attend, hear, stands_for, untouched
 from fedbandits.contract.depending import depending
@@ -24,7 +24,7 @@ from fedbandits.linalg import kernels
 from fedbandits.linalg.borrowing import borrowed
 from fedbandits.linalg.jit import jit, jit_inside
 from fedbandits.models.late import add_up, catch_up, find_callers, late, logdet_of, look_again
-from fedbandits.models.news import Lags, note_uploads, takes_out, tell_news
+from fedbandits.models.news import SPEECH, Lags, book, note_uploads, takes_out, tell_news
 from fedbandits.models.optimistic import OptimisticAgents, Optimists, WidthRule
 from fedbandits.models.paced import by_schedule
 from fedbandits.models.ridge import RidgeSums, Sharers, solve
@@ -154,7 +154,7 @@ class FCLUBServer(Server):
         """See `Server`."""
         self.step += steps
 
-    speech: ClassVar[Speech] = ((COLLECT.kind, "down"), (FRESH.kind, "up"), (NEWS.kind, "down"))
+    speech: ClassVar[Speech] = SPEECH
 
     def compiled(self, answering: Any) -> Any:
         """See `Server`: with agents that share sums, as long as all know their clusters; phases end elsewhere."""
@@ -250,9 +250,6 @@ class FCLUBTalk(NamedTuple):
     """(1,)."""
 
 
-_COLLECT, _FRESH, _NEWS = range(3)
-
-
 @stands_for(attend, FCLUBTalk)
 @jit_inside
 def _attend(server: FCLUBTalk, i: int) -> bool:
@@ -272,12 +269,7 @@ def _hear(server: FCLUBTalk, agents: Optimists, due: bool, books: Books) -> int:
     told = _exchange(server, agents.watch, callers)
     if told < 0:
         return FAILED
-    call(books, callers)
-    synchronised(books)
-    record(books, _COLLECT, callers)
-    record(books, _FRESH, callers)
-    if told:
-        record(books, _NEWS, told)
+    book(books, callers, told)
     look_again(late, agents)
     return HEARD
 

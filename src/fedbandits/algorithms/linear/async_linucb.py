@@ -9,7 +9,7 @@ from pydantic import Field
 
 from fedbandits.algorithms.linear.parameters import LinearParameters
 from fedbandits.contract.arrays import IntArray
-from fedbandits.contract.booking import Books, Speech, call, record, synchronised
+from fedbandits.contract.booking import Books, Speech
 from fedbandits.contract.catalogue import About
 from fedbandits.contract.compiled import FAILED, HEARD, PENDING, attend, hear, stands_for, untouched
 from fedbandits.contract.depending import depending
@@ -22,7 +22,7 @@ from fedbandits.linalg import kernels
 from fedbandits.linalg.borrowing import borrowed
 from fedbandits.linalg.jit import jit, jit_inside
 from fedbandits.models.late import add_up, catch_up, find_callers, late, logdet_of, look_again, merge_total
-from fedbandits.models.news import Lags, note_uploads, takes_out, tell_news
+from fedbandits.models.news import SPEECH, Lags, book, note_uploads, takes_out, tell_news
 from fedbandits.models.optimistic import OptimisticAgents, Optimists
 from fedbandits.models.paced import Paced, by_schedule
 from fedbandits.models.ridge import RidgeSums, Sharers
@@ -136,7 +136,7 @@ class AsyncServer(Server):
         self.known_logdet[reached.who] = pooled
         self.unseen[reached.who] = 0
 
-    speech: ClassVar[Speech] = ((COLLECT.kind, "down"), (FRESH.kind, "up"), (NEWS.kind, "down"))
+    speech: ClassVar[Speech] = SPEECH
 
     def compiled(self, answering: Any) -> Any:
         """See `Server`: with agents that share sums."""
@@ -160,9 +160,6 @@ class AsyncTalk(NamedTuple):
     """(1, ...) room for the sum of what is handed over."""
 
 
-_COLLECT, _FRESH, _NEWS = range(3)
-
-
 @stands_for(attend, AsyncTalk)
 @jit_inside
 def _attend(server: AsyncTalk, i: int) -> bool:
@@ -181,12 +178,7 @@ def _hear(server: AsyncTalk, agents: Optimists, due: bool, books: Books) -> int:
     told = _exchange(server, agents.watch, callers)
     if told < 0:
         return FAILED
-    call(books, callers)
-    synchronised(books)
-    record(books, _COLLECT, callers)
-    record(books, _FRESH, callers)
-    if told:
-        record(books, _NEWS, told)
+    book(books, callers, told)
     look_again(late, agents)
     return HEARD
 
