@@ -17,6 +17,7 @@ TUNED = {
     "go-box-refined-hartmann6": "go-tuning-box-hartmann6",
     "go-groups-magic": "go-tuning-groups",
     "go-groups-shuttle": "go-tuning-groups",
+    "go-parametric": "go-tuning-parametric",
     "go-parametric-square": "go-tuning-square",
 }
 
