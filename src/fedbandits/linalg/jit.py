@@ -6,8 +6,10 @@ from collections.abc import Callable
 from typing import Any, TypeVar, cast
 
 import numba
+from numba.core.dispatcher import Dispatcher
 
 import fedbandits.linalg.compiling  # noqa: F401  (says why the first call takes long)
+from fedbandits.linalg.shelf import Shelf
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -42,4 +44,7 @@ def jit_inside(function: F) -> F:
 
 
 def _compiled(function: F, **options: Any) -> F:
-    return cast(F, numba.njit(cache=True, nogil=True, error_model="numpy", **options)(function))
+    compiled: Any = numba.njit(nogil=True, error_model="numpy", **options)(function)
+    if isinstance(compiled, Dispatcher):  # not where the compiler is switched off
+        cast(Any, compiled)._cache = Shelf(function)  # type: ignore[no-untyped-call]
+    return cast(F, compiled)

@@ -1,0 +1,55 @@
+"""What is compiled stays on disk for the next process, unless it is for types that the next process may not know.
+
+Numba keeps an index for each function, in which every set of argument types has a place, and reads the whole of it for
+any of them. Named tuples in it are found by the modules they come from: one of somebody else's module, as states of an
+algorithm of one's own are (`contract.compiled`), would make the index unreadable to all who do not have that module.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, cast
+
+from numba.core import types
+from numba.core.caching import FunctionCache
+
+_OURS = "fedbandits"
+
+
+class Shelf(FunctionCache):
+    """The compiled forms of one function, of which those are kept whose types come from its own package or from ours.
+
+    An index that cannot be read is begun anew.
+    """
+
+    def load_overload(self, sig: Any, target_context: Any) -> Any:
+        """What is kept for the signature `sig`; None where there is nothing."""
+        if not self._known(sig):
+            return None
+        try:
+            return super().load_overload(sig, target_context)  # type: ignore[no-untyped-call]
+        except (ImportError, AttributeError):  # what reading a type that is gone raises
+            self.flush()  # type: ignore[no-untyped-call]
+            return None
+
+    def save_overload(self, sig: Any, data: Any) -> None:
+        """Keep what was compiled for the signature `sig`."""
+        if self._known(sig):
+            super().save_overload(sig, data)  # type: ignore[no-untyped-call]
+
+    def _known(self, sig: Any) -> bool:
+        at_home = {_package(self._py_func.__module__), _OURS}
+        return all(_package(kind.__module__) in at_home for kind in _named(getattr(sig, "args", sig)))
+
+
+def _named(kinds: Iterable[Any]) -> Iterable[type]:
+    """The classes of all named tuples among `kinds`, at whatever depth."""
+    for kind in kinds:
+        if isinstance(kind, types.NamedTuple | types.NamedUniTuple):
+            yield kind.instance_class
+        if isinstance(kind, types.BaseTuple):
+            yield from _named(cast(Any, kind))
+
+
+def _package(module: str) -> str:
+    return module.partition(".")[0]

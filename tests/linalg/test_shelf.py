@@ -1,0 +1,78 @@
+"""What is compiled for types of other packages is not kept: nobody stumbles over them who does not know these."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+KERNELS = """
+import numba
+from fedbandits.linalg.jit import jit
+
+def total(pair, by):
+    return pair[0] + pair[1] + by[0].shape[0]
+
+kept_by_us = jit(total)
+kept_by_numba = numba.njit(cache=True)(total)
+"""
+STATES = """
+from typing import NamedTuple
+
+class Pair(NamedTuple):
+    first: float
+    second: float
+"""
+CALL = """
+import sys
+sys.path.insert(0, {where!r})
+import numpy as np
+from mine_alone.kernels import kept_by_numba, kept_by_us
+from {module} import {name} as Pair
+by = (np.zeros(3),)
+assert {function}(Pair(*({values})), by) == 6
+print(sum({function}.stats.cache_hits.values()))
+"""
+
+
+@pytest.fixture
+def where(tmp_path) -> Path:
+    (tmp_path / "mine_alone").mkdir()
+    (tmp_path / "mine_alone" / "__init__.py").touch()
+    (tmp_path / "mine_alone" / "kernels.py").write_text(KERNELS)
+    (tmp_path / "mine_alone" / "states.py").write_text(STATES)
+    (tmp_path / "of_others.py").write_text(STATES)
+    return tmp_path
+
+
+def hits(where: Path, module: str, name: str = "Pair", values: str = "1.0, 2.0", function: str = "kept_by_us") -> int:
+    """What a new process calls; how much of it was on disk."""
+    code = CALL.format(where=str(where), module=module, name=name, values=values, function=function)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 0, done.stderr
+    return int(done.stdout.split()[-1])
+
+
+def test_types_of_the_functions_own_package_and_of_ours_are_kept(where):
+    assert hits(where, "mine_alone.states") == 0
+    assert hits(where, "mine_alone.states") == 1
+
+
+def test_types_of_others_are_compiled_each_time_and_leave_nothing(where):
+    assert hits(where, "of_others") == 0
+    assert hits(where, "of_others") == 0
+    assert not list(where.rglob("*.nbi"))
+    assert hits(where, "mine_alone.states") == 0
+    (where / "of_others.py").unlink()
+    assert hits(where, "mine_alone.states") == 1
+
+
+def test_an_index_that_names_what_is_gone_is_begun_anew(where):
+    assert hits(where, "of_others", function="kept_by_numba") == 0
+    (where / "of_others.py").unlink()
+    for compiled in (where / "of_others.py").parent.glob("__pycache__/of_others*"):
+        compiled.unlink()
+    assert hits(where, "mine_alone.states") == 0
+    assert hits(where, "mine_alone.states") == 1
