@@ -373,7 +373,11 @@ def test_pages_say_what_is_on_record(measured, page):
 @pytest.mark.parametrize("path", RECORDS, ids=lambda path: path.stem)
 def test_records_are_those_of_the_experiments_that_are_shipped(path):
     """Whoever changes an experiment's claims or algorithms has to run it again."""
-    recorded, experiment = Recorded.read(path), load_experiment(shipped_experiments()[path.stem])
+    recorded, shipped = Recorded.read(path), shipped_experiments()
+    if path.stem in shipped:
+        experiment = load_experiment(shipped[path.stem])
+    else:
+        experiment = load_experiment(shipped[path.stem.removesuffix("-full")]).large
     assert recorded.name == path.stem
     assert [claim.text for claim in recorded.claims] == [claim.text for claim in experiment.claims]
     assert recorded.algorithms == list(experiment.algorithms)
