@@ -9,7 +9,7 @@ import numpy as np
 from fedbandits.contract.arrays import BoolArray, FloatArray, IntArray
 from fedbandits.contract.facts import Embedding, Norms, Range
 from fedbandits.contract.problem import Problem
-from fedbandits.linalg.jit import jit_exactly
+from fedbandits.linalg.jit import jit_exactly, jit_part_exactly
 
 
 class Limits(NamedTuple):
@@ -47,7 +47,7 @@ def clipped(
     return arms, picks, left
 
 
-@jit_exactly
+@jit_part_exactly
 def factor(arms: FloatArray, row: int, pick: int, longest: float) -> float:
     """By what the arm `pick` of `arms[row]` (d, K) is multiplied so that its norm is at most `longest`.
 

@@ -14,6 +14,8 @@ from fedbandits.linalg.jit import jit_inside
 Speech = tuple[tuple[str, Direction], ...]
 """Kinds of messages with their directions, which compiled conversations know by their place in it."""
 
+UNKNOWN = -1
+
 
 class Books(NamedTuple):
     """A ledger, and what a share of each message of a `Speech` weighs."""
@@ -23,22 +25,27 @@ class Books(NamedTuple):
     conversations: IntArray
     """(1,) the ledger's."""
     prices: IntArray
-    """(m, 3) row of its direction in `counts`, scalars, bytes; no bytes are a signal's."""
+    """(m, 3) row of its direction in `counts`, scalars, bytes; no bytes are a signal's. What was never checked, none of
+    its kind having passed the wire, has no price: a row of `UNKNOWN`."""
     by_step: IntArray
     """(T, 3, 4) `counts` after every step."""
     syncs: IntArray
     """(T,) `conversations` after every step."""
 
 
-def books_of(ledger: Ledger, wire: Wire, speech: Speech, by_step: IntArray, syncs: IntArray) -> Books | None:
-    """None as long as a message of each kind has not passed the wire: what was never checked has no price."""
-    prices = np.empty((len(speech), 3), dtype=np.int64)
+def books_of(ledger: Ledger, wire: Wire, speech: Speech, by_step: IntArray, syncs: IntArray) -> Books:
+    """What conversations of that `speech` are counted in; `by_step` and `syncs` are a run's records of the ledger."""
+    prices = np.full((len(speech), 3), UNKNOWN, dtype=np.int64)
     for place, (kind, direction) in enumerate(speech):
         size = wire.passed(kind, direction)
-        if size is None:
-            return None
-        prices[place] = row_of(direction), size.scalars, size.bytes
+        if size is not None:
+            prices[place] = row_of(direction), size.scalars, size.bytes
     return Books(ledger.counts, ledger.conversations.reshape(1), prices, by_step, syncs)
+
+
+def priced(books: Books) -> bool:
+    """Whether everything that may be said can be counted."""
+    return not (books.prices == UNKNOWN).any()
 
 
 @jit_inside
@@ -68,5 +75,7 @@ def synchronised(books: Books) -> None:
 @jit_inside
 def close(books: Books, step: int) -> None:
     """Note what has been counted by the end of `step`."""
-    books.by_step[step] = books.counts
+    for row in range(books.counts.shape[0]):
+        for unit in range(books.counts.shape[1]):
+            books.by_step[step, row, unit] = books.counts[row, unit]
     books.syncs[step] = books.conversations[0]

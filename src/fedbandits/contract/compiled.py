@@ -28,7 +28,7 @@ from numba.extending import overload
 
 from fedbandits.contract.arrays import FloatArray, IntArray
 from fedbandits.contract.booking import Books
-from fedbandits.linalg.jit import jit_inside
+from fedbandits.linalg.jit import INSIDE, jit_inside
 
 ADDED, BELOW = 0, 1
 """How a mean reward and a shock become a reward: mean + shock, or 1 where the shock lies below the mean, else 0."""
@@ -198,13 +198,13 @@ def _meaning(what: Callable[..., Any], kind: Any) -> Callable[..., Any] | None:
 
 
 def _meant(what: Callable[..., Any]) -> None:
-    """Whoever compiles a call of `what` compiles a call of what stands for it."""
+    """Whoever compiles a call of `what` compiles what stands for it instead."""
 
     def choice(agents: Any, *rest: Any) -> Any:
         function = _meaning(what, agents)
-        return None if function is None else lambda agents, *rest: function(agents, *rest)
+        return None if function is None else getattr(function, "py_func", function)
 
-    overload(what, strict=False, jit_options={"forceinline": True})(choice)
+    overload(what, strict=False, jit_options=INSIDE)(choice)
 
 
 for _function in (show, pay, choose, learn, calls, hear, attend):

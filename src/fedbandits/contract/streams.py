@@ -22,7 +22,7 @@ from scipy.special import ndtri
 
 from fedbandits.contract.arrays import FloatArray, IntArray
 from fedbandits.contract.state import Stateful
-from fedbandits.linalg.jit import jit
+from fedbandits.linalg.jit import jit, jit_part
 
 WordArray = NDArray[np.uint64]
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
@@ -147,7 +147,7 @@ def _split_mix(seed: WordArray) -> WordArray:
         return np.asarray(z ^ (z >> np.uint64(31)))
 
 
-@jit
+@jit_part
 def next_uniform(words: WordArray, i: int) -> float:
     """The next draw of agent i from the open unit interval, `words` (n, 4) being those of all streams."""
     a = words[i, 0]

@@ -15,7 +15,7 @@ import numpy as np
 from scipy import sparse
 
 from fedbandits.contract.arrays import IntArray
-from fedbandits.linalg.jit import jit
+from fedbandits.linalg.jit import jit, jit_part
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -88,7 +88,7 @@ def _lists(graph: nx.Graph[int]) -> tuple[IntArray, IntArray]:
     return links.indptr.astype(np.int64), links.indices.astype(np.int64)
 
 
-@jit
+@jit_part
 def _spread(
     starts: IntArray, neighbours: IntArray, origin: int, depth: int, reached: IntArray, hop: IntArray, parent: IntArray
 ) -> int:

@@ -1,4 +1,4 @@
-"""Kernels are compiled when they are first called on a machine, one to two minutes in all: whoever waits is told why.
+"""Kernels are compiled when they are first called on a machine, up to a minute in all: whoever waits is told why.
 
 Numba announces what it compiles, and is silent about what it finds in its cache on disk (`numba.core.event`). Where
 nobody asks by `telling`, a process says so once: to the logger `fedbandits`, and on standard error if somebody sits
@@ -20,7 +20,7 @@ Told = Callable[[int, float], None]
 """Called with the number of kernels compiled by this process so far, and the seconds this took: at the start and at the
 end of each."""
 
-NOTE = "compiling kernels for this machine, once: a minute or two"
+NOTE = "compiling kernels for this machine, once: up to a minute"
 PATIENCE_SECONDS = 0.5
 """Compiling that is over sooner is not worth a note."""
 

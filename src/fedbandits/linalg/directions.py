@@ -5,13 +5,13 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from fedbandits.linalg.jit import jit_exactly
+from fedbandits.linalg.jit import jit_exactly, jit_part_exactly
 from fedbandits.linalg.simd import Address, Value, add, address, load, mul, over, root, store, target, zero
 
 Floats = NDArray[np.float64]
 
 
-@jit_exactly
+@jit_part_exactly
 def _unit_tile(
     none: Value, normals: Address, scale: Address, theta: Address, d: int, arms: int, lanes: Address, means: Address
 ) -> None:

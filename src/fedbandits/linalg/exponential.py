@@ -18,7 +18,7 @@ from llvmlite import ir
 from numba.core import types
 from numba.extending import intrinsic
 
-from fedbandits.linalg.jit import jit_exactly
+from fedbandits.linalg.jit import jit_exactly, jit_part_exactly
 from fedbandits.linalg.simd import Value, add, between, mul, raised, where_within
 
 _LARGE = 1.5 * 2.0**52
@@ -42,7 +42,7 @@ def exponential(x: float) -> float:
     return 0.0 if x < _LOWEST else math.inf if x > _HIGHEST else scaled
 
 
-@jit_exactly
+@jit_part_exactly
 def exponentials(x: Value) -> Value:
     """`exponential` of every double in Lanes."""
     within = between(x, _LOWEST, _HIGHEST)

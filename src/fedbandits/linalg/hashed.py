@@ -18,7 +18,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from fedbandits.linalg.jit import jit_exactly
+from fedbandits.linalg.jit import jit_exactly, jit_part_exactly
 
 Words = NDArray[np.uint32]
 Singles = NDArray[np.float32]
@@ -56,7 +56,7 @@ _S0, _S1, _S2 = (np.float32(number) for number in (-1.9515295891e-4, 8.332160873
 _C0, _C1, _C2 = (np.float32(number) for number in (2.443315711809948e-5, -1.388731625493765e-3, 4.166664568298827e-2))
 
 
-@jit_exactly
+@jit_part_exactly
 def _round(x0: np.uint32, x1: np.uint32, by: int) -> tuple[np.uint32, np.uint32]:
     x0 = np.uint32(x0 + x1)
     x1 = np.uint32((x1 << np.uint32(by)) | (x1 >> np.uint32(32 - by)))

@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fedbandits.linalg.jit import jit
+from fedbandits.linalg.jit import jit, jit_part
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -42,7 +42,7 @@ def sizes(members: int, block: int, pays: int, product: bool) -> tuple[int, int]
     return members * pays, members * (block - pays)
 
 
-@jit
+@jit_part
 def _part(blocks: Floats, begin: Ints, acts: Ints, low: int, high: int, product: bool, out: Any) -> int:
     """The entries of f or g that are not zero: where, and what; returns how many. `out` is room for all of them."""
     where, what, spare_where, spare_what = out
@@ -111,7 +111,7 @@ def _largest_eigenvalue(matrix: Floats) -> float:
     return float(best)
 
 
-@jit
+@jit_part
 def _spread(inverse: Floats, m: int, qr: int, f: Any, nf: int, g: Any, ng: int, matrix: Floats) -> float:
     """||Phi^T L^-1 Phi||_2; `matrix` is room for m x m numbers."""
     state = m * qr
@@ -141,7 +141,7 @@ def _spread(inverse: Floats, m: int, qr: int, f: Any, nf: int, g: Any, ng: int, 
     return _largest_eigenvalue(matrix)
 
 
-@jit
+@jit_part
 def _index(blocks: Floats, begin: Ints, acts: Ints, ahead: Any, form: Any, room: Any) -> float:
     """The index of a joint action `acts` (m,) in the state whose blocks begin in rows `begin` (m,) of `blocks`.
 
@@ -162,7 +162,7 @@ def _index(blocks: Floats, begin: Ints, acts: Ints, ahead: Any, form: Any, room:
     return total
 
 
-@jit
+@jit_part
 def _ascend(blocks: Floats, begin: Ints, actions: int, ahead: Any, form: Any, room: Any, acts: Ints) -> float:
     """Improve `acts` one member after the other, the first of equals, until nobody can alone; returns the index."""
     best = _index(blocks, begin, acts, ahead, form, room)
@@ -181,7 +181,7 @@ def _ascend(blocks: Floats, begin: Ints, actions: int, ahead: Any, form: Any, ro
     return best
 
 
-@jit
+@jit_part
 def _best(blocks: Floats, begin: Ints, actions: int, ahead: Any, form: Any, exact: int, room: Any, acts: Ints) -> float:
     """The largest index, of `acts` (m,), which is overwritten: over all joint actions in order, the first of equals, if
     there are at most `exact`; else by coordinate ascent, from where the index is largest without its bonus (for sums
@@ -214,14 +214,14 @@ def _best(blocks: Floats, begin: Ints, actions: int, ahead: Any, form: Any, exac
     return best
 
 
-@jit
+@jit_part
 def _room(m: int, qr: int, qs: int) -> Any:
     f = (np.empty(qr, np.int64), np.empty(qr), np.empty(qr, np.int64), np.empty(qr))
     g = (np.empty(qs, np.int64), np.empty(qs), np.empty(qs, np.int64), np.empty(qs))
     return f, g, np.empty((m, m))
 
 
-@jit
+@jit_part
 def _ahead(weights: Floats, inverse: Floats, beta: float, preference: Floats, qr: int, qs: int) -> Any:
     m = len(preference)
     worth = np.zeros(qr)
@@ -289,7 +289,7 @@ def joint_columns(chosen: Floats, form: tuple[int, bool, int, int], p: int) -> F
     return columns
 
 
-@jit
+@jit_part
 def _begins(ends: Ints, seen: Ints, m: int, begin: Ints) -> int:
     """Where the blocks of a joint state `seen` (m,) begin; returns how many actions there are."""
     for u in range(m):

@@ -18,7 +18,7 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from fedbandits.linalg.jit import jit
+from fedbandits.linalg.jit import jit, jit_part
 from fedbandits.linalg.simd import Address, Value, add, address, load, mul, muladd, root, store, target, total, zero
 
 Floats = NDArray[np.float64]
@@ -50,7 +50,7 @@ def as_lanes(arms: Floats) -> Floats:
 # --- checks: addresses are unchecked, so nothing may pass here that lies outside an array
 
 
-@jit
+@jit_part
 def check_who(n: int, who: Ints) -> None:
     """Raise unless `who` are agents of a population of n."""
     for a in range(who.size):
@@ -58,14 +58,14 @@ def check_who(n: int, who: Ints) -> None:
             raise IndexError("who names an agent outside the population")
 
 
-@jit
+@jit_part
 def _check_picks(arms: int, picks: Ints) -> None:
     for a in range(picks.size):
         if picks[a] < 0 or picks[a] >= arms:
             raise IndexError("picks name an arm that was not offered")
 
 
-@jit
+@jit_part
 def _check_model(inverse: Floats, theta: Floats, d: int) -> None:
     n = inverse.shape[0]
     if inverse.shape[1] != d or inverse.shape[2] != d or theta.shape[0] != n or theta.shape[1] != d:
@@ -75,7 +75,7 @@ def _check_model(inverse: Floats, theta: Floats, d: int) -> None:
 # --- tiles
 
 
-@jit
+@jit_part
 def registers_for(left: int, size: int) -> int:
     """Registers of the next tile when `left` of `size` >= 4 numbers remain.
 
@@ -91,7 +91,7 @@ def registers_for(left: int, size: int) -> int:
     return 1
 
 
-@jit
+@jit_part
 def _combine_tile(
     none: Value, weights: Address, step: int, rows: Address, pitch: int, count: int, out: Address
 ) -> None:
@@ -109,7 +109,7 @@ def _combine_tile(
     store(out, 0, add(even, odd))
 
 
-@jit
+@jit_part
 def _combine(weights: Address, step: int, rows: Address, pitch: int, count: int, size: int, out: Address) -> None:
     """out[c] = sum_{j < count} weights[step j] rows[pitch j + c] for c < size, size >= 4."""
     c = 0
@@ -132,7 +132,7 @@ def _combine(weights: Address, step: int, rows: Address, pitch: int, count: int,
 # --- choosing
 
 
-@jit
+@jit_part
 def score_by_two(
     none: Value,
     inverse: Address,
@@ -177,7 +177,7 @@ def score_by_two(
     store(out, 0, muladd(width, root(mul(2.0, square)), mean))
 
 
-@jit
+@jit_part
 def score_by_four(
     none: Value,
     inverse: Address,
@@ -245,7 +245,7 @@ def score_by_four(
     store(out, 0, muladd(width, root(mul(2.0, square)), mean))
 
 
-@jit
+@jit_part
 def _score_agent(
     inverse: Address, theta: Address, width: float, lanes: Address, d: int, arms: int, out: Address
 ) -> None:
@@ -267,7 +267,7 @@ def _score_agent(
         k += 4 * registers
 
 
-@jit
+@jit_part
 def pad(lanes: Address, d: int, arms: int, out: Address) -> None:
     """Widen fewer than four arms to four, the new ones being zero (as `out` is at first)."""
     for i in range(d):
@@ -275,7 +275,7 @@ def pad(lanes: Address, d: int, arms: int, out: Address) -> None:
             store(out, 4 * i + k, load(0.0, lanes, i * arms + k))
 
 
-@jit
+@jit_part
 def first_best(row: Address, arms: int) -> int:
     """Index of the greatest number, the lowest among equals; -1 if any of them is not finite."""
     best = -np.inf
@@ -290,7 +290,7 @@ def first_best(row: Address, arms: int) -> int:
     return pick
 
 
-@jit
+@jit_part
 def _score_one(
     inverse: Address,
     theta: Address,
@@ -308,7 +308,7 @@ def _score_one(
         _score_agent(inverse, theta, width, lanes, d, arms, row)
 
 
-@jit
+@jit_part
 def _scores_into(
     inverse: Floats,
     theta: Floats,
@@ -331,7 +331,7 @@ def _scores_into(
             out[a, k] = row[k]
 
 
-@jit
+@jit_part
 def _picks_into(
     inverse: Floats,
     theta: Floats,
@@ -353,7 +353,7 @@ def _picks_into(
         out[a] = first_best(scores, arms)
 
 
-@jit
+@jit_part
 def _check_choice(inverse: Floats, theta: Floats, width: Floats, who: Ints, lanes: Floats) -> None:
     _check_model(inverse, theta, lanes.shape[1])
     if width.shape[0] != lanes.shape[0] or who.shape[0] != lanes.shape[0]:
@@ -389,7 +389,7 @@ def pick_optimistic(inverse: Floats, theta: Floats, width: Floats, who: Ints, la
     return out
 
 
-@jit
+@jit_part
 def pick_one(inverse: Floats, theta: Floats, i: int, width: float, arms: Floats, row: int, room: Floats) -> int:
     """What `pick_optimistic` finds for agent i among the arms in `arms[row]`, as part of a longer compiled loop.
 
@@ -403,7 +403,7 @@ def pick_one(inverse: Floats, theta: Floats, i: int, width: float, arms: Floats,
     return first_best(scores, count)
 
 
-@jit
+@jit_part
 def room_for(d: int, arms: int) -> int:
     """How many numbers `pick_one`, `observe_one`, `accumulate_one` and those of `shared_inverse` need to write in
     between, and 2d at the end for whoever calls them.
@@ -411,7 +411,7 @@ def room_for(d: int, arms: int) -> int:
     return 9 * d + 32 + max(arms, 4)
 
 
-@jit
+@jit_part
 def _greedy_into(theta_rows: Floats, lanes: Floats, padded: Floats, row: Floats, out: Ints) -> None:
     w, d, arms = lanes.shape
     scratch = target(padded, 0)
@@ -444,14 +444,14 @@ def pick_greedy(theta_rows: Floats, lanes: Floats) -> Ints:
 # --- learning
 
 
-@jit
+@jit_part
 def gather(lanes: Address, d: int, arms: int, pick: int, out: Address) -> None:
     """Write the arm `pick` of an agent's lanes (d, K)."""
     for i in range(d):
         store(out, i, load(0.0, lanes, i * arms + pick))
 
 
-@jit
+@jit_part
 def _chosen_into(lanes: Floats, picks: Ints, out: Floats) -> None:
     w, d, arms = lanes.shape
     for a in range(w):
@@ -469,7 +469,7 @@ def chosen(lanes: Floats, picks: Ints) -> Floats:
     return out
 
 
-@jit
+@jit_part
 def dot(a: Address, b: Address, d: int) -> float:
     """<a, b>."""
     none = zero(1)
@@ -483,13 +483,13 @@ def dot(a: Address, b: Address, d: int) -> float:
     return result
 
 
-@jit
+@jit_part
 def product(matrix: Address, x: Address, d: int, out: Address) -> None:
     """out = M x for a symmetric M, whose rows serve as its columns."""
     weighted(x, matrix, d, d, d, out)
 
 
-@jit
+@jit_part
 def weighted(weights: Address, rows: Address, pitch: int, count: int, size: int, out: Address) -> None:
     """out[c] = sum_j weights[j] rows[j, c] over `count` rows of `size` numbers, which begin `pitch` apart."""
     if size < 4:
@@ -499,7 +499,7 @@ def weighted(weights: Address, rows: Address, pitch: int, count: int, size: int,
         _combine(weights, 1, rows, pitch, count, size, out)
 
 
-@jit
+@jit_part
 def add_dots(rows: Address, pitch: int, count: int, size: int, x: Address, out: Address) -> None:
     """out[j] += <row j, x> for `count` rows of `size` numbers, which begin `pitch` apart: five at a time, none of which
     waits for another.
@@ -533,7 +533,7 @@ def add_dots(rows: Address, pitch: int, count: int, size: int, x: Address, out: 
         j += 1
 
 
-@jit
+@jit_part
 def _add_total(some: Value, row: Address, whole: int, size: int, x: Address, out: Address) -> None:
     result = total(some)
     for c in range(whole, size):
@@ -541,7 +541,7 @@ def _add_total(some: Value, row: Address, whole: int, size: int, x: Address, out
     store(out, 0, load(0.0, out, 0) + result)
 
 
-@jit
+@jit_part
 def axpy(scale: float, x: Address, y: Address, d: int) -> None:
     """y += scale x, the last and perhaps overlapping register being read before any is written."""
     none = zero(1)
@@ -555,7 +555,7 @@ def axpy(scale: float, x: Address, y: Address, d: int) -> None:
     store(y, d - 4, last)
 
 
-@jit
+@jit_part
 def _add_outer_tile(none: Value, sign: float, x: Address, columns: Address, d: int, matrix: Address) -> None:
     right = mul(sign, load(none, columns, 0))
     for i in range(d):
@@ -563,7 +563,7 @@ def _add_outer_tile(none: Value, sign: float, x: Address, columns: Address, d: i
         matrix = address(matrix, d)
 
 
-@jit
+@jit_part
 def add_outer(sign: float, x: Address, d: int, matrix: Address, last: Address) -> None:
     """M += sign x x', sign = 1 or -1, with room for four numbers at `last`.
 
@@ -600,7 +600,7 @@ def add_outer(sign: float, x: Address, d: int, matrix: Address, last: Address) -
         _add_outer_tile(zero(1), sign, x, last, d, address(matrix, d - 4))
 
 
-@jit
+@jit_part
 def sherman_morrison(
     inverse: Address, theta: Address, x: Address, y: float, d: int, u: Address, last: Address
 ) -> float:
@@ -617,7 +617,7 @@ def sherman_morrison(
     return q
 
 
-@jit
+@jit_part
 def _rank_one_into(
     inverse: Floats,
     theta: Floats,
@@ -659,7 +659,7 @@ def rank_one(inverse: Floats, theta: Floats, logdet: Floats, who: Ints, x: Float
     return gain
 
 
-@jit
+@jit_part
 def _accumulate_into(
     gram: Floats, moment: Floats, count: Floats, who: Ints, x: Floats, y: Floats, scratch: Floats
 ) -> None:
@@ -687,7 +687,7 @@ def accumulate(gram: Floats, moment: Floats, count: Floats, who: Ints, x: Floats
     _accumulate_into(gram, moment, count, who, x, y, np.empty(4))
 
 
-@jit
+@jit_part
 def _observe_at(
     inverse: Floats,
     theta: Floats,
@@ -717,7 +717,7 @@ def _observe_at(
     return gain
 
 
-@jit
+@jit_part
 def observe_one(
     inverse: Floats,
     theta: Floats,
@@ -737,7 +737,7 @@ def observe_one(
     return _observe_at(inverse, theta, logdet, gram, moment, count, i, lanes, row, pick, y, target(room, 4 * d))
 
 
-@jit
+@jit_part
 def accumulate_one(
     gram: Floats, moment: Floats, count: Floats, i: int, lanes: Floats, row: int, pick: int, y: float, room: Floats
 ) -> None:
@@ -750,7 +750,7 @@ def accumulate_one(
     count[i] += 1.0
 
 
-@jit
+@jit_part
 def _observe_into(
     inverse: Floats,
     theta: Floats,
@@ -807,7 +807,7 @@ def observe(
 # --- factorising
 
 
-@jit
+@jit_part
 def load_upper(matrix: Address, ridge: float, d: int, upper: Address, pitch: int) -> None:
     """Upper triangle of the symmetric M + ridge I, of which the lower triangle is read."""
     for j in range(d):
@@ -816,7 +816,7 @@ def load_upper(matrix: Address, ridge: float, d: int, upper: Address, pitch: int
         store(upper, j * pitch + j, load(0.0, matrix, j * d + j) + ridge)
 
 
-@jit
+@jit_part
 def cholesky(upper: Address, d: int, pitch: int, work: Address) -> bool:
     """In place: the upper triangle of M becomes U with U' U = M; False unless M > 0 and finite.
 
@@ -837,7 +837,7 @@ def cholesky(upper: Address, d: int, pitch: int, work: Address) -> bool:
     return True
 
 
-@jit
+@jit_part
 def forward_solved(upper: Address, d: int, pitch: int, right: Address, out: Address) -> None:
     """Solve U^T out = right, for the factor U that `cholesky` leaves."""
     for k in range(d):
@@ -849,7 +849,7 @@ def forward_solved(upper: Address, d: int, pitch: int, right: Address, out: Addr
         axpy(-found, address(row, k + 1), address(out, k + 1), d - k - 1)
 
 
-@jit
+@jit_part
 def backward_solved(upper: Address, d: int, pitch: int, out: Address) -> None:
     """Solve U x = out, in place."""
     for step in range(d):
@@ -859,7 +859,7 @@ def backward_solved(upper: Address, d: int, pitch: int, out: Address) -> None:
         store(out, k, left / load(0.0, row, k))
 
 
-@jit
+@jit_part
 def solved_one(matrix: Floats, ridge: float, right: Floats, out: Floats) -> bool:
     """out = (M + ridge I)^-1 right for one matrix (d, d), of which the lower triangle is read; False unless M + ridge I
     is positive definite and finite.
@@ -868,7 +868,7 @@ def solved_one(matrix: Floats, ridge: float, right: Floats, out: Floats) -> bool
     return _solved_into(matrix, ridge, right, np.empty(d * pitch_of(d)), np.empty(pitch_of(d)), out)
 
 
-@jit
+@jit_part
 def _solved_into(matrix: Floats, ridge: float, right: Floats, upper: Floats, work: Floats, out: Floats) -> bool:
     d = right.shape[0]
     pitch = pitch_of(d)
@@ -881,7 +881,7 @@ def _solved_into(matrix: Floats, ridge: float, right: Floats, upper: Floats, wor
     return True
 
 
-@jit
+@jit_part
 def _invert_factor(upper: Address, d: int, pitch: int, lower: Address) -> None:
     """lower = (U')^-1, with zeros right of the diagonal."""
     none = zero(1)
@@ -897,7 +897,7 @@ def _invert_factor(upper: Address, d: int, pitch: int, lower: Address) -> None:
             store(row, c, none)
 
 
-@jit
+@jit_part
 def _gram_of_factor(lower: Address, d: int, pitch: int, work: Address, out: Address) -> None:
     """out = W' W for the lower triangular W, both triangles from the same numbers."""
     for i in range(d):
@@ -909,7 +909,7 @@ def _gram_of_factor(lower: Address, d: int, pitch: int, work: Address, out: Addr
             store(out, c * d + i, value)
 
 
-@jit
+@jit_part
 def _logdet(upper: Address, d: int, pitch: int) -> float:
     result = 0.0
     for k in range(d):
@@ -923,7 +923,7 @@ def pitch_of(d: int) -> int:
     return (d + 3) // 4 * 4
 
 
-@jit
+@jit_part
 def factorise_one(
     gram: Address,
     moment: Address,
@@ -959,7 +959,7 @@ def factorise_one(
     return logdet
 
 
-@jit
+@jit_part
 def logdet_one(gram: Address, ridge: float, d: int, upper: Address, work: Address) -> float:
     """log det(gram + ridge I) of one matrix; see `factorise_one`."""
     pitch = pitch_of(d)
@@ -967,7 +967,7 @@ def logdet_one(gram: Address, ridge: float, d: int, upper: Address, work: Addres
     return _logdet(upper, d, pitch) if cholesky(upper, d, pitch, work) else np.nan
 
 
-@jit
+@jit_part
 def _factorise_into(
     gram: Floats,
     moment: Floats,
@@ -1003,7 +1003,7 @@ def _factorise(gram: Floats, moment: Floats, ridge: float) -> tuple[int, tuple[F
     return failed, (inverse, theta, logdet)
 
 
-@jit
+@jit_part
 def _logdets_into(gram: Floats, ridge: float, upper: Floats, work: Floats, logdet: Floats) -> int:
     m, d, _ = gram.shape
     for i in range(m):
@@ -1022,7 +1022,7 @@ def _log_determinants(gram: Floats, ridge: float) -> tuple[int, Floats]:
     return failed, logdet
 
 
-@jit
+@jit_part
 def _sample_into(
     theta: Floats,
     inverse: Floats,

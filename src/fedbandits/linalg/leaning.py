@@ -6,12 +6,12 @@ import math
 
 import numpy as np
 
-from fedbandits.linalg.jit import jit
+from fedbandits.linalg.jit import jit, jit_part
 from fedbandits.linalg.kernels import Floats, Ints, check_who, dot, product
 from fedbandits.linalg.simd import address, target
 
 
-@jit
+@jit_part
 def _leaning_into(
     inverse: Floats, theta: Floats, width: Floats, who: Ints, arms: Floats, values: Floats, along: Floats
 ) -> None:

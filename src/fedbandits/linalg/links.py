@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedbandits.linalg.exponential import exponential, exponentials
-from fedbandits.linalg.jit import jit
+from fedbandits.linalg.jit import jit, jit_part
 from fedbandits.linalg.simd import add, load, mul, over, store, target, zero
 
 LinkName = Literal["logistic", "probit", "poisson", "identity"]
@@ -102,7 +102,7 @@ def means(code: int, z: NDArray[np.float64]) -> NDArray[np.float64]:
     return flat.reshape(z.shape)
 
 
-@jit
+@jit_part
 def to_means(code: int, z: NDArray[np.float64], count: int) -> None:
     """Put mu in the place of the first `count` entries."""
     if code == 0:

@@ -14,7 +14,7 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from fedbandits.linalg.jit import jit, jit_inside
+from fedbandits.linalg.jit import jit, jit_inside, jit_part
 from fedbandits.linalg.kernels import dot
 from fedbandits.linalg.recycled import read_only
 from fedbandits.linalg.simd import Address, Value, add, address, load, mul, muladd, store, target, total, zero
@@ -110,7 +110,7 @@ def _factor(before: Floats, after: Floats, factor: Floats) -> int:
     return rank if _is_all(before, after, factor, rank, d * rounding * rounding) else -1
 
 
-@jit
+@jit_part
 def _is_all(before: Floats, after: Floats, factor: Floats, rank: int, most: float) -> bool:
     """Whether the squares of after - before - L^T L, L being the first `rank` rows of `factor`, add up to no more than
     `most` in any row up to its diagonal.
@@ -168,7 +168,7 @@ def _add(inverse: Floats, factor: Floats, moment: Floats, theta: Floats) -> floa
     return grown
 
 
-@jit
+@jit_part
 def _products(factor: Floats, matrix: Floats) -> Floats:
     """(k, d) L M for a symmetric M, in one pass over it: k is too small for BLAS to be worth copying M for."""
     out = np.empty(factor.shape)
@@ -176,7 +176,7 @@ def _products(factor: Floats, matrix: Floats) -> Floats:
     return out
 
 
-@jit
+@jit_part
 def _products_into(factor: Floats, matrix: Floats, out: Floats) -> None:
     rank, d = factor.shape
     rows, weights, found = address(matrix, 0), address(factor, 0), target(out, 0)
@@ -191,7 +191,7 @@ def _products_into(factor: Floats, matrix: Floats, out: Floats) -> None:
             store(found, k * d + i, dot(address(rows, i * d), address(weights, k * d), d))
 
 
-@jit
+@jit_part
 def _dots_of_two(rows: Address, factor: Address, d: int, out: Address) -> None:
     """Write the products of four rows with two of L."""
     none = zero(1)
@@ -213,7 +213,7 @@ def _dots_of_two(rows: Address, factor: Address, d: int, out: Address) -> None:
     _finish(rows, other, d, b0, b1, b2, b3, address(out, d))
 
 
-@jit
+@jit_part
 def _dots_of_one(rows: Address, factor: Address, d: int, out: Address) -> None:
     """Write the products of four rows with one of L."""
     none = zero(1)
@@ -240,7 +240,7 @@ def _finish(rows: Address, factor: Address, d: int, a0: Value, a1: Value, a2: Va
     store(out, 3, s3)
 
 
-@jit
+@jit_part
 def _subtract_squares(matrix: Floats, rows: Floats, moment: Floats, theta: Floats) -> None:
     """M -= W^T W, each entry rounded as the one opposite, and theta = M b on the way."""
     rank, d = rows.shape
@@ -268,7 +268,7 @@ def _subtract_squares(matrix: Floats, rows: Floats, moment: Floats, theta: Float
         store(found, i, dot(address(entries, i * d), weights, d))
 
 
-@jit
+@jit_part
 def _subtract_tile(none: Value, row: Address, own: Address, factor: Address, d: int, rank: int, j: int) -> None:
     """Four rows of M - W^T W, over the columns from j on that `none` spans; `own` are the four of W that say how much
     of its columns, `factor`, to take.

@@ -18,7 +18,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from fedbandits.linalg.jit import jit
+from fedbandits.linalg.jit import jit, jit_part
 from fedbandits.linalg.kernels import (
     add_outer,
     axpy,
@@ -41,7 +41,7 @@ _TILE = 20
 """Arms of the widest tile."""
 
 
-@jit
+@jit_part
 def _own_tile(
     none: Value,
     norms: Address,
@@ -80,7 +80,7 @@ def _own_tile(
     store(out, 0, muladd(width, root(rest), mean))
 
 
-@jit
+@jit_part
 def _scores(
     inverse: Address,
     theta: Address,
@@ -116,7 +116,7 @@ def _scores(
         k += 4 * registers
 
 
-@jit
+@jit_part
 def _score_one(
     inverse: Floats,
     theta: Floats,
@@ -150,7 +150,7 @@ def _score_one(
     return out
 
 
-@jit
+@jit_part
 def pick_shared(
     inverse: Floats,
     theta: Floats,
@@ -173,7 +173,7 @@ def pick_shared(
     return first_best(found, lanes.shape[2])
 
 
-@jit
+@jit_part
 def _append(
     inverse: Floats,
     theta: Floats,
@@ -206,7 +206,7 @@ def _append(
     return gain
 
 
-@jit
+@jit_part
 def learn_shared(
     inverse: Floats,
     theta: Floats,

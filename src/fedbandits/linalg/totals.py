@@ -7,7 +7,7 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from fedbandits.linalg.jit import jit, jit_exactly
+from fedbandits.linalg.jit import jit, jit_exactly, jit_part, jit_part_exactly
 from fedbandits.linalg.recycled import read_only
 from fedbandits.linalg.simd import Address, Value, add, address, load, mul, store, target, zero
 
@@ -67,7 +67,7 @@ def _total_with_squares(before: Floats, x: Floats, out: Floats) -> None:
             store(found, i * d + j, add(load(0.0, held, i * d + j), square))
 
 
-@jit
+@jit_part
 def _squares_of_four(
     none: Value, held: Address, own: Address, points: Address, d: int, count: int, j: int, out: Address
 ) -> None:
@@ -86,7 +86,7 @@ def _squares_of_four(
     store(out, 3 * d + j, add(load(none, held, 3 * d + j), e))
 
 
-@jit_exactly
+@jit_part_exactly
 def _sum_piece(shares: Floats, begin: int, end: int, piece: Floats) -> None:
     first = shares[0, begin:end]
     for k in range(end - begin):

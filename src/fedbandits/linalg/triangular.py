@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from fedbandits.linalg.jit import jit
+from fedbandits.linalg.jit import jit, jit_part
 from fedbandits.linalg.simd import Address, Value, add, address, load, mul, muladd, store, target, zero
 
 FloatArray = NDArray[np.float64]
@@ -27,7 +27,7 @@ def forward(factor: FloatArray, count: int, work: FloatArray, first: int = 0) ->
     _solve(factor, first, count, work, np.empty((_ROWS, work.shape[1])))
 
 
-@jit
+@jit_part
 def _solve(factor: FloatArray, first: int, count: int, work: FloatArray, given: FloatArray) -> None:
     """`given` (4, K) is room for the right-hand sides of rows: where tiles overlap, they are read twice."""
     lower, solved, right = address(factor, 0), target(work, 0), target(given, 0)
@@ -38,7 +38,7 @@ def _solve(factor: FloatArray, first: int, count: int, work: FloatArray, given: 
         _rows(lower, s, 1, solved, work.shape[1], right)
 
 
-@jit
+@jit_part
 def _rows(lower: Address, s: int, rows: int, solved: Address, width: int, right: Address) -> None:
     """One row or four, s being the first, in tiles of columns. The last tile is moved back to overlap its predecessor
     rather than be cut, unless there are fewer than four columns in all.
@@ -66,7 +66,7 @@ def _rows(lower: Address, s: int, rows: int, solved: Address, width: int, right:
             k += 1
 
 
-@jit
+@jit_part
 def _tile(none: Value, lower: Address, s: int, rows: int, solved: Address, width: int, right: Address) -> None:
     if rows == _ROWS:
         _four(none, lower, s, solved, width, right)
@@ -74,7 +74,7 @@ def _tile(none: Value, lower: Address, s: int, rows: int, solved: Address, width
         _one(none, lower, s, solved, width, right)
 
 
-@jit
+@jit_part
 def _four(none: Value, lower: Address, s: int, solved: Address, width: int, right: Address) -> None:
     """As many columns of rows s to s + 3 as `none` has lanes."""
     row0 = address(lower, s * (s + 1) // 2)
@@ -108,7 +108,7 @@ def _four(none: Value, lower: Address, s: int, solved: Address, width: int, righ
     store(at, 3 * width, _last(right, 3 * width, none, s3, load(0.0, row3, s + 3)))
 
 
-@jit
+@jit_part
 def _one(none: Value, lower: Address, s: int, solved: Address, width: int, right: Address) -> None:
     """As many columns of row s as `none` has lanes."""
     row = address(lower, s * (s + 1) // 2)
@@ -120,7 +120,7 @@ def _one(none: Value, lower: Address, s: int, solved: Address, width: int, right
     store(at, 0, _last(right, 0, none, found, load(0.0, row, s)))
 
 
-@jit
+@jit_part
 def _last(right: Address, offset: int, none: Value, found: Value, diagonal: float) -> Value:
     """What is left of the right-hand side, over the diagonal."""
     return mul(1.0 / diagonal, add(load(none, right, offset), mul(-1.0, found)))

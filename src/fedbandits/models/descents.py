@@ -8,7 +8,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 
 from fedbandits.contract.arrays import FloatArray
-from fedbandits.linalg.jit import jit_exactly
+from fedbandits.linalg.jit import jit_exactly, jit_part_exactly
 
 Momentum = Literal["none", "fista", "strong"]
 
@@ -53,7 +53,7 @@ class Descent:
         return over
 
 
-@jit_exactly
+@jit_part_exactly
 def _is_minimum(rule: DescentRule, gradient: FloatArray) -> bool:
     square = 0.0
     for j in range(len(gradient)):

@@ -20,7 +20,7 @@ import numpy as np
 
 from fedbandits.contract.arrays import BoolArray, FloatArray, IntArray, check_arms, check_feedback, decided
 from fedbandits.linalg import kernels
-from fedbandits.linalg.jit import jit_exactly, jit_inside
+from fedbandits.linalg.jit import jit_exactly, jit_inside, jit_part_exactly
 from fedbandits.models.features import Features, Identity
 from fedbandits.models.ridge import RidgeArrays, learn_one
 from fedbandits.models.situated import SituatedAgents
@@ -174,7 +174,7 @@ def _walk(
     return done
 
 
-@jit_exactly
+@jit_part_exactly
 def _walk_one(views: Any, trail: Any, a: int, seen: FloatArray, pick: int, reward: float) -> bool:
     """Note one stage of agent a; returns whether it was the last."""
     arms, ends, count, slots = views
@@ -188,7 +188,7 @@ def _walk_one(views: Any, trail: Any, a: int, seen: FloatArray, pick: int, rewar
     return bool(h + 1 == trail_view.shape[1])
 
 
-@jit_exactly
+@jit_part_exactly
 def _seen(arms: FloatArray, row: int) -> tuple[FloatArray, bool]:
     """(K, d) the arms in `arms[row]` (d, K), as `learn` keeps them, and whether all of them are zero."""
     _, d, count = arms.shape
@@ -201,7 +201,7 @@ def _seen(arms: FloatArray, row: int) -> tuple[FloatArray, bool]:
     return seen, over
 
 
-@jit_exactly
+@jit_part_exactly
 def _has_room(views: Any, a: int, count: int) -> bool:
     """Whether agent a can be shown `count` arms that it has never seen."""
     arms, ends, views_of, _ = views

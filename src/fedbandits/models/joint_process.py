@@ -22,7 +22,7 @@ from scipy.linalg import blas, lapack
 from fedbandits.contract.arrays import FloatArray, IntArray
 from fedbandits.contract.errors import ConfigError
 from fedbandits.linalg import kernels as linalg
-from fedbandits.linalg.jit import jit, jit_exactly
+from fedbandits.linalg.jit import jit, jit_exactly, jit_part
 from fedbandits.linalg.triangular import forward
 from fedbandits.models.agent_kernels import Composition, JointFeatures
 from fedbandits.models.kernels import Kernel, cross, own
@@ -329,7 +329,7 @@ class JointProcess:
         return mean, deviation
 
 
-@jit
+@jit_part
 def _weigh(sums: bool, weight: float, value: float) -> float:
     return 0.5 * (weight + value) if sums else weight * value
 

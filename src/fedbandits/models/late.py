@@ -16,7 +16,7 @@ from fedbandits.contract.arrays import BoolArray, IntArray
 from fedbandits.contract.compiled import calls
 from fedbandits.linalg import kernels
 from fedbandits.linalg.borrowing import borrowed
-from fedbandits.linalg.jit import jit, jit_inside
+from fedbandits.linalg.jit import jit_inside, jit_part
 from fedbandits.linalg.simd import address, target
 from fedbandits.models.ridge import RidgeSums, Sharers, Workspace, refresh_one, workspace
 from fedbandits.models.triggers import Watch, level_at
@@ -94,7 +94,7 @@ def let_know(late: Late, watch: Watch, i: int) -> bool:
     return True
 
 
-@jit
+@jit_part
 def add_up(agents: Sharers, who: IntArray, asked: int, keeping: bool, total: RidgeSums) -> None:
     """Hand over what is fresh of the first `asked` of `who`: its sum, agent after agent, is written to row 0 of
     `total`. It is moved to their `base` if they are `keeping` it; else they are told all of it before they decide.
@@ -127,7 +127,7 @@ def add_up(agents: Sharers, who: IntArray, asked: int, keeping: bool, total: Rid
         agents.results.growth[i] = 0.0
 
 
-@jit
+@jit_part
 def merge_total(pool: RidgeSums, row: int, total: RidgeSums) -> None:
     """Add row 0 of `total` to a row of `pool`."""
     pool, total = borrowed(pool), borrowed(total)
@@ -139,7 +139,7 @@ def merge_total(pool: RidgeSums, row: int, total: RidgeSums) -> None:
     pool.seen[row] += total.seen[0]
 
 
-@jit
+@jit_part
 def logdet_of(sums: RidgeSums, row: int, ridge: float, room: Workspace) -> float:
     """log det(gram + ridge I) of one row; NaN where there is none."""
     sums, room = borrowed(sums), borrowed(room)

@@ -11,7 +11,7 @@ import numpy as np
 from fedbandits.contract.arrays import Array, FloatArray, IntArray
 from fedbandits.contract.state import Stateful
 from fedbandits.linalg import kernels
-from fedbandits.linalg.jit import jit, jit_inside
+from fedbandits.linalg.jit import jit, jit_inside, jit_part
 from fedbandits.linalg.links import MeanFunction, cumulant, mean, slope, to_means
 from fedbandits.linalg.simd import address, target
 
@@ -170,7 +170,7 @@ def gradients(
     return out
 
 
-@jit
+@jit_part
 def _gradients_into(
     code: int,
     arms: FloatArray,
@@ -211,7 +211,7 @@ def _curvatures(
     return loss, gradient, hessian
 
 
-@jit
+@jit_part
 def curvature_one(
     code: int,
     arms: FloatArray,
@@ -246,7 +246,7 @@ def curvature_one(
     return loss
 
 
-@jit
+@jit_part
 def _score(arms: FloatArray, begin: int, size: int, theta: FloatArray, out: FloatArray) -> None:
     """<theta, x> of `size` observations from `begin` on."""
     out[:size] = 0.0
@@ -256,7 +256,7 @@ def _score(arms: FloatArray, begin: int, size: int, theta: FloatArray, out: Floa
             out[s] += theta[j] * arms[j, np.uint64(begin + s)]
 
 
-@jit
+@jit_part
 def _add_sums(arms: FloatArray, begin: int, size: int, weights: FloatArray, out: FloatArray) -> None:
     """Add the sum of x times its weight, over `size` observations from `begin` on."""
     for j in range(len(out)):

@@ -15,7 +15,7 @@ from fedbandits.contract.arrays import FloatArray, IntArray
 from fedbandits.contract.state import Stateful
 from fedbandits.linalg import kernels
 from fedbandits.linalg.borrowing import borrowed
-from fedbandits.linalg.jit import jit, jit_inside
+from fedbandits.linalg.jit import jit, jit_inside, jit_part
 from fedbandits.linalg.leaning import leaning
 from fedbandits.linalg.recycled import Recycled
 from fedbandits.linalg.semidefinite import nearest_semidefinite
@@ -317,7 +317,7 @@ def _solve_anew(
     return _solve_into(base, fresh, given, who, ridge, adding, alone, known, source, *room, *sums)
 
 
-@jit
+@jit_part
 def _solve_into(
     base: RidgeSums,
     fresh: RidgeSums,
@@ -442,7 +442,7 @@ def workspace(d: int) -> Workspace:
     )
 
 
-@jit
+@jit_part
 def solve_shared(gram: FloatArray, moment: FloatArray, ridge: float, room: Workspace, known: RidgeResults) -> bool:
     """What follows from row 0 of the given sums, written to row 0 of `known`; whether anything does."""
     gram, moment, room, known = borrowed(gram), borrowed(moment), borrowed(room), borrowed(known)
@@ -454,7 +454,7 @@ def solve_shared(gram: FloatArray, moment: FloatArray, ridge: float, room: Works
     return bool(abs(logdet) < np.inf)
 
 
-@jit
+@jit_part
 def refresh_one(agents: Sharers, i: int, room: Workspace) -> bool:
     """Compute anew what agent i knows, as `RidgeModels.replace` and `absorb` do once `base` is what they leave; False
     where nothing follows from it.

@@ -9,7 +9,7 @@ import numpy as np
 from fedbandits.contract.arrays import FloatArray, IntArray, places
 from fedbandits.contract.state import Stateful
 from fedbandits.linalg import kernels
-from fedbandits.linalg.jit import jit, jit_inside
+from fedbandits.linalg.jit import jit, jit_inside, jit_part
 from fedbandits.linalg.simd import Address, Value, add, address, load, mul, muladd, store, target, zero
 from fedbandits.models.ridge import REFRESH_EVERY
 
@@ -129,7 +129,7 @@ def _learn(
     return most
 
 
-@jit
+@jit_part
 def _look(inverse: FloatArray, x: FloatArray, u: FloatArray) -> None:
     """u = V^-1 x / sqrt(1 + x^T V^-1 x), u u^T being what V^-1 is to lose.
 
@@ -216,7 +216,7 @@ def _take_off_row(row: Address, u: Address, own: float, d: int) -> None:
         store(row, j, muladd(weight, load(0.0, u, j), load(0.0, row, j)))
 
 
-@jit
+@jit_part
 def _add_squares(gram: FloatArray, rows: FloatArray) -> None:
     """gram += rows^T rows; one triangle is computed, and the other is the same to the last bit."""
     product = np.dot(rows.T, rows)

@@ -15,7 +15,7 @@ import numpy as np
 
 from fedbandits.contract.arrays import Array, BoolArray, FloatArray, IntArray, State
 from fedbandits.contract.state import Stateful
-from fedbandits.linalg.jit import jit_exactly
+from fedbandits.linalg.jit import jit_exactly, jit_part_exactly
 from fedbandits.models.views import Views, find_view, grown
 
 NOTHING = -1
@@ -177,7 +177,7 @@ class Transitions(Stateful):
                 raise ValueError(f"the snapshot's {prefix}{name} has shape {given}, this needs {needed}")
 
 
-@jit_exactly
+@jit_part_exactly
 def _note(kept: Any, at: int, arm: int, to: int) -> int:
     """The place of a transition in its row, at the end where it is new."""
     arms, tos, _, _, rows = kept
@@ -191,7 +191,7 @@ def _note(kept: Any, at: int, arm: int, to: int) -> int:
     return int(count)
 
 
-@jit_exactly
+@jit_part_exactly
 def add_one(kept: Any, at: int, arm: int, to: int, paid: float, part: int) -> bool:
     """One transition in row `at`, as part of a longer compiled loop; whether there is room for another one."""
     _, _, number, reward, rows = kept
@@ -264,13 +264,13 @@ def _absorb(views: Any, kept: Any, who: IntArray, told: Any, length: int, part: 
             reward[at, k, part] += sign * told.reward[row, m]
 
 
-@jit_exactly
+@jit_part_exactly
 def _view_of(ends: IntArray, row: int) -> int:
     """The view that the arm in `row` belongs to."""
     return int(np.searchsorted(ends, row, side="right"))
 
 
-@jit_exactly
+@jit_part_exactly
 def _needed(ends: IntArray, kept: Any, a: int, length: int, part: int) -> tuple[Any, int]:
     """(views,) which views of agent `a` the transitions of a part are about, and how many transitions there are."""
     arm, to, number, _, rows = kept

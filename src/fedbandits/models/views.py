@@ -9,7 +9,7 @@ import numpy as np
 
 from fedbandits.contract.arrays import Array, FloatArray, IntArray, State
 from fedbandits.contract.state import Stateful
-from fedbandits.linalg.jit import jit_exactly
+from fedbandits.linalg.jit import jit_exactly, jit_part_exactly
 
 ViewTable = tuple[FloatArray, IntArray, IntArray, IntArray]
 """`arms`, `ends` and `count` of `Views`, and where they are found by their hashes."""
@@ -119,13 +119,13 @@ def _fullest(ends: IntArray, count: IntArray, who: IntArray) -> tuple[int, int]:
     return seen, used
 
 
-@jit_exactly
+@jit_part_exactly
 def _mixed(found: np.uint64, bits: np.uint64) -> np.uint64:
     found = (found ^ bits) * np.uint64(1099511628211)
     return found ^ (found >> np.uint64(29))
 
 
-@jit_exactly
+@jit_part_exactly
 def _hash(rows: FloatArray) -> np.uint64:
     """Every fourth number has a hash of its own until the end, so that none waits for the one before."""
     start = np.uint64(1469598103934665603) + np.uint64(rows.shape[0])
@@ -141,7 +141,7 @@ def _hash(rows: FloatArray) -> np.uint64:
     return _mixed(_mixed(_mixed(a, b), c), d)
 
 
-@jit_exactly
+@jit_part_exactly
 def _same(stored: FloatArray, rows: FloatArray) -> bool:
     if stored.shape[0] != rows.shape[0]:
         return False
@@ -152,7 +152,7 @@ def _same(stored: FloatArray, rows: FloatArray) -> bool:
     return True
 
 
-@jit_exactly
+@jit_part_exactly
 def find_view(arms: FloatArray, ends: IntArray, count: IntArray, slots: IntArray, rows: FloatArray) -> int:
     """The number of the view `rows` (K, d) of one agent, which is noted where it is new: `arms` (room, d), `ends`
     (views,), `count` (1,) and `slots` are those of the agent, and there has to be room.

@@ -16,7 +16,7 @@ import numpy as np
 from pydantic import Field
 
 from fedbandits.contract.arrays import FloatArray
-from fedbandits.linalg.jit import jit_exactly
+from fedbandits.linalg.jit import jit_exactly, jit_part_exactly
 
 Width = Annotated[float, Field(ge=0, allow_inf_nan=False)] | Literal["theory", "loose"]
 
@@ -70,7 +70,7 @@ def widths(
 
 
 # exactly as written: the same number in a loop over agents as in one over turns
-@jit_exactly
+@jit_part_exactly
 def width_at(rule: Radius, logdet: float, count: float) -> float:
     """The width for one model."""
     if rule.code == CONSTANT:

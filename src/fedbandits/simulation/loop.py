@@ -12,7 +12,7 @@ from threadpoolctl import ThreadpoolController
 
 from fedbandits.contract.algorithm import Algorithm, bounds_of, wire_of
 from fedbandits.contract.arrays import Array, BoolArray, FloatArray, IntArray, State
-from fedbandits.contract.booking import Books, books_of
+from fedbandits.contract.booking import Books, books_of, priced
 from fedbandits.contract.budget import portrayed
 from fedbandits.contract.catalogue import ConfigError
 from fedbandits.contract.compiled import FAILED, PENDING
@@ -272,17 +272,18 @@ class Simulation(Stateful):
         block = None if agents is None else self.world.block(step)
         if block is None:
             return False
-        server, books = (None, None) if resting else self._spoken_for()
+        server, books = self._spoken_for()
+        heard = books is not None and priced(books) and not resting
         start = step - block.first
         rows = min(len(block.who), end - block.first)
-        if self.server is not None and server is None:
+        if self.server is not None and not heard:
             # who calls before anybody has decided is heard in every step, until it calls no longer
             patience = 0 if self.agents.calling().any() else patience_of(self.server)
             rows = min(rows, start + 1 + patience)
         rewards, regrets = self._earned.empty(block.who.shape), self._missed.empty(block.who.shape)
         over = np.empty((0, 0) if self.episodes is None else block.who.shape, dtype=np.bool_)
         earned = rewards, regrets, over, self.by_agent
-        done, failed, ended = play(agents, server, block, start, rows, earned, books)
+        done, failed, ended = play(agents, server, heard, block, start, rows, earned, books)
         if failed >= 0:
             if done == start and failed == block.who[start, 0]:
                 return False  # nothing has happened yet: the agents' own methods know what to do, or what is wrong
@@ -300,13 +301,13 @@ class Simulation(Stateful):
         self.reward[after] = _of_steps(rewards[played])
         self.chance[after] = _of_steps(block.chance[played])
         self.decisions[after] = block.who.shape[1]
-        if server is None:
+        if not heard:
             self.syncs[after] = self.ledger.syncs
             self.counts[after] = self.ledger.counts
         elif self.server is not None:
             self.server.tend()
         if self.server is not None and ended == PENDING:
-            if server is None:
+            if not heard:
                 self.server.passed(done - start - 1)
             self._carrier.reachable = None
             self._hold(np.flatnonzero(self.agents.calling()))
@@ -343,8 +344,7 @@ class Simulation(Stateful):
         server = self.server.compiled(answering)
         if server is None:
             return None, None
-        books = books_of(self.ledger, self._carrier.wire, self.server.speech, self.counts, self.syncs)
-        return (None, None) if books is None else (server, books)
+        return server, books_of(self.ledger, self._carrier.wire, self.server.speech, self.counts, self.syncs)
 
     def _hold(self, callers: IntArray) -> None:
         """Give the server the floor; courses that it opens are played at once, unless every step is to be seen."""

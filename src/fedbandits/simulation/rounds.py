@@ -10,11 +10,11 @@ from fedbandits.contract.arrays import FloatArray
 from fedbandits.contract.booking import close
 from fedbandits.contract.compiled import FAILED, PENDING, Block, attend, calls, choose, hear, learn, pay, show
 from fedbandits.linalg.borrowing import borrowed
-from fedbandits.linalg.jit import jit, jit_exactly
+from fedbandits.linalg.jit import jit, jit_part_exactly
 from fedbandits.linalg.kernels import room_for
 
 
-@jit_exactly
+@jit_part_exactly
 def blank(arms: FloatArray, row: int) -> bool:
     """Whether all of `arms[row]` (d, K) is zero: what an agent sees when its episode is over."""
     for j in range(arms.shape[1]):
@@ -25,9 +25,11 @@ def blank(arms: FloatArray, row: int) -> bool:
 
 
 @jit
-def play(agents: Any, server: Any, block: Block, start: int, end: int, earned: Any, books: Any) -> tuple[int, int, int]:
-    """Play rows `start` to `end` of `block`; a `server` that is not None is heard after each of them, what is said
-    being counted in `books`, which is None otherwise.
+def play(
+    agents: Any, server: Any, heard: bool, block: Block, start: int, end: int, earned: Any, books: Any
+) -> tuple[int, int, int]:
+    """Play rows `start` to `end` of `block`; a `server` is `heard` after each of them, what is said being counted in
+    `books`. Both are None where no server is spoken for; it is not heard then.
 
     `earned` are rewards and regrets (B, w), into the same rows of which those of the decisions are written; (B, w)
     whose arms were `blank`, unless that has no room; and (n,) to which regrets are added agent by agent.
@@ -35,7 +37,7 @@ def play(agents: Any, server: Any, block: Block, start: int, end: int, earned: A
     Returns the row after the last one that was played, perhaps before one in which the first decision is left to the
     agents' own methods; the agent that could not decide or learn, what it saw or earned
     being not finite, or -1; and how the last row ended: `HEARD`, `FAILED`, or `PENDING` where somebody may be calling,
-    where agents have to be tended to, and, without a server here, at `end`.
+    where agents have to be tended to, and, if no server is heard, at `end`.
     """
     agents, talk, block, books = borrowed(agents), borrowed(server), borrowed(block), borrowed(books)
     rewards, regrets, over, by_agent = borrowed(earned)
@@ -71,10 +73,10 @@ def play(agents: Any, server: Any, block: Block, start: int, end: int, earned: A
         if alone:
             break
         done = s + 1
-        if server is None:
+        if not heard:
             if due or worn:
                 break
-        else:
+        elif server is not None:  # which the compiler knows
             # what is worn has to be mended before anybody speaks
             ended = PENDING if worn else hear(talk, agents, due, books)
             if ended == FAILED:

@@ -33,7 +33,7 @@ from fedbandits.contract.ledger import Ledger
 from fedbandits.contract.messages import Inbox, Message
 from fedbandits.contract.wire import Wire
 from fedbandits.graphs.hops import adjacency, pairs_by_distance
-from fedbandits.linalg.jit import jit
+from fedbandits.linalg.jit import jit, jit_part
 from fedbandits.transport.corruption import ARM, Corruption
 from fedbandits.transport.letters import (
     alike,
@@ -397,7 +397,7 @@ def _ground(network: nx.Graph[int], ttl: int) -> _Ground:
     )
 
 
-@jit
+@jit_part
 def _place(ground: _Ground, origin: int, agent: int) -> int:
     """The place of `agent` among those within reach of `origin`, from the table or by bisection."""
     if len(ground.places):
@@ -459,7 +459,7 @@ def _transmit(
     return sent[:, :count]
 
 
-@jit
+@jit_part
 def _is_behind(expected: Array, there: int, arriving: int, age: int, absences: bool) -> bool:
     """Whether a copy of a message of some `age` need not be read, since another one is on its way there."""
     first = expected[0, there]

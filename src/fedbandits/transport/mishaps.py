@@ -20,7 +20,7 @@ from scipy.optimize import brentq
 from fedbandits.contract.arrays import BoolArray, FloatArray, IntArray
 from fedbandits.contract.streams import WordArray
 from fedbandits.graphs.network import Faults
-from fedbandits.linalg.jit import jit
+from fedbandits.linalg.jit import jit, jit_part
 
 LOSS, DELAY, TRANSIT, SOURCE, OUTLIER, BYZANTINE = range(6)
 """Purposes of draws: the places of their keys in `Mishaps.keys`."""
@@ -66,7 +66,7 @@ def tails_of(mean: float, longest: int) -> FloatArray:
     return np.asarray(ratio**powers, dtype=np.float64)
 
 
-@jit
+@jit_part
 def _absorbed(word: np.uint64, number: int) -> np.uint64:
     z = word + np.uint64(number) + _GOLDEN
     z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
@@ -74,7 +74,7 @@ def _absorbed(word: np.uint64, number: int) -> np.uint64:
     return z ^ (z >> np.uint64(31))
 
 
-@jit
+@jit_part
 def _as_uniform(word: np.uint64) -> float:
     # 52 bits, centred in their cell: neither 0 nor 1 can occur, not even by rounding
     return (float(word >> np.uint64(12)) + 0.5) * 2.0**-52

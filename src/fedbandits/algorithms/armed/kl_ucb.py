@@ -24,7 +24,7 @@ from fedbandits.contract.compiled import choose, learn, quiet, stands_for, untou
 from fedbandits.contract.parameters import parameters
 from fedbandits.contract.problem import Problem
 from fedbandits.contract.streams import Streams
-from fedbandits.linalg.jit import jit, jit_inside
+from fedbandits.linalg.jit import jit, jit_inside, jit_part
 
 _ITERATIONS = 100
 """Far more than Newton's method takes here; only there so that the loop has an end."""
@@ -100,7 +100,7 @@ def highest_plausible(mean: float, level: float) -> float:
     return mean + _descend(mean, level, _reach(mean, level))
 
 
-@jit
+@jit_part
 def _reach(mean: float, level: float) -> float:
     """How far above `mean` < 1 the highest plausible q can be at most, without solving for it.
 
@@ -114,7 +114,7 @@ def _reach(mean: float, level: float) -> float:
     return min(math.sqrt(0.5 * level), miss - math.exp(-(level + entropy) / miss))
 
 
-@jit
+@jit_part
 def _descend(mean: float, level: float, above: float) -> float:
     """The solution as its distance from `mean`, starting from a distance `above` it."""
     miss = 1.0 - mean
@@ -141,7 +141,7 @@ def _pick_highest(sums: FloatArray, counts: IntArray, who: IntArray, c: float) -
     return picks
 
 
-@jit
+@jit_part
 def _pick_one(sums: FloatArray, counts: IntArray, i: int, c: float) -> int:
     taken = counts[i]
     demand = _demand(taken, c)
@@ -196,7 +196,7 @@ def _indices(sums: FloatArray, counts: IntArray, who: IntArray, c: float) -> Flo
     return found
 
 
-@jit
+@jit_part
 def _demand(taken: IntArray, c: float) -> float:
     """log t + c log log t for the turn t after those in which the arms were `taken` (K,)."""
     log_turn = math.log(taken.sum() + 1.0)

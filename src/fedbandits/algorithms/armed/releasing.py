@@ -11,7 +11,7 @@ from fedbandits.contract.arrays import BoolArray, FloatArray, IntArray
 from fedbandits.contract.compiled import choose, learn, quiet, stands_for, untouched
 from fedbandits.contract.problem import Problem
 from fedbandits.contract.streams import Streams
-from fedbandits.linalg.jit import jit, jit_exactly, jit_inside
+from fedbandits.linalg.jit import jit, jit_inside, jit_part, jit_part_exactly
 from fedbandits.privacy.accountant import spending
 from fedbandits.privacy.budget import PrivacyParameters
 from fedbandits.privacy.mechanisms import IntervalArrays, IntervalMeans, observe_one
@@ -56,7 +56,7 @@ def _learn(agents: Released, i: int, arms: FloatArray, row: int, pick: int, rewa
     return due
 
 
-@jit_exactly
+@jit_part_exactly
 def _product(mean: float, count: float) -> float:
     """Of two numbers, rounded."""
     return mean * count
@@ -154,12 +154,12 @@ def _indices(totals: FloatArray, weights: FloatArray, turns: IntArray) -> FloatA
     return found
 
 
-@jit
+@jit_part
 def _bonus(turn: int) -> float:
     return float(2 * np.log(float(turn)))
 
 
-@jit
+@jit_part
 def _index(total: float, weight: float, bonus: float) -> float:
     """That of one arm, infinite for one without data."""
     return float(total / weight + np.sqrt(bonus / weight)) if weight > 0 else np.inf

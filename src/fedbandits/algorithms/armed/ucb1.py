@@ -17,7 +17,7 @@ from fedbandits.contract.compiled import choose, learn, quiet, stands_for, untou
 from fedbandits.contract.parameters import parameters
 from fedbandits.contract.problem import Problem
 from fedbandits.contract.streams import Streams
-from fedbandits.linalg.jit import jit_exactly, jit_inside
+from fedbandits.linalg.jit import jit_inside, jit_part_exactly
 
 
 @parameters
@@ -116,7 +116,7 @@ def _learn(agents: Indexed, i: int, arms: FloatArray, row: int, pick: int, rewar
     return False
 
 
-@jit_exactly
+@jit_part_exactly
 def exact_sum(one: float, other: float) -> float:
     """Of two numbers that are rounded before."""
     return one + other

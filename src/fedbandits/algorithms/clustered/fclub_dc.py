@@ -22,7 +22,7 @@ from fedbandits.contract.server import Server
 from fedbandits.contract.streams import Streams
 from fedbandits.linalg import kernels
 from fedbandits.linalg.borrowing import borrowed
-from fedbandits.linalg.jit import jit, jit_inside
+from fedbandits.linalg.jit import jit_inside, jit_part
 from fedbandits.models.late import add_up, catch_up, find_callers, late, logdet_of, look_again
 from fedbandits.models.news import SPEECH, Lags, book, note_uploads, takes_out, tell_news
 from fedbandits.models.optimistic import OptimisticAgents, Optimists, WidthRule
@@ -274,7 +274,7 @@ def _hear(server: FCLUBTalk, agents: Optimists, due: bool, books: Books) -> int:
     return HEARD
 
 
-@jit
+@jit_part
 def _exchange(server: FCLUBTalk, watch: Watch, callers: int) -> int:
     """What `FCLUBServer._relay` does with that many callers; how many were told something, or -1 where nothing follows
     from it.

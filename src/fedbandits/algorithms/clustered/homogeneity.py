@@ -23,7 +23,7 @@ import numpy as np
 
 from fedbandits.contract.arrays import BoolArray, FloatArray, IntArray
 from fedbandits.linalg import kernels
-from fedbandits.linalg.jit import jit
+from fedbandits.linalg.jit import jit, jit_part
 
 _FAILS, _PASSES, _OPEN = 0, 1, 2
 RANK_TOLERANCE = 1e-10
@@ -210,7 +210,7 @@ def _screen(
     return verdict
 
 
-@jit
+@jit_part
 def _pivoted_cholesky(square: FloatArray, order: IntArray, column: FloatArray) -> int:
     """Factorise the symmetric `square` in place, rows and columns in `order`; returns the rank.
 
@@ -253,7 +253,7 @@ def _pivoted_cholesky(square: FloatArray, order: IntArray, column: FloatArray) -
     return d
 
 
-@jit
+@jit_part
 def _solve_leading(factor: FloatArray, order: IntArray, rank: int, right: FloatArray, out: FloatArray) -> None:
     """One solution of the consistent system behind `_pivoted_cholesky`: zero beyond the leading block."""
     out[:] = 0.0

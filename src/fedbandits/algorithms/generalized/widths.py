@@ -9,7 +9,7 @@ import numpy as np
 
 from fedbandits.algorithms.generalized.parameters import Constants
 from fedbandits.contract.arrays import FloatArray
-from fedbandits.linalg.jit import jit_exactly
+from fedbandits.linalg.jit import jit_exactly, jit_part_exactly
 
 
 def offline(s: Constants, m: FloatArray) -> FloatArray:
@@ -81,7 +81,7 @@ def local_part(s: Constants, b2: FloatArray) -> FloatArray:
 
 
 # exactly as written: the same number in a loop over agents as in one over turns
-@jit_exactly
+@jit_part_exactly
 def part_at(part: StepsPart, regret: float) -> float:
     """What steps whose regret is at most `regret` add to beta."""
     found: float = (

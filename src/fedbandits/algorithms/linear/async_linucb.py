@@ -20,7 +20,7 @@ from fedbandits.contract.server import Server
 from fedbandits.contract.streams import Streams
 from fedbandits.linalg import kernels
 from fedbandits.linalg.borrowing import borrowed
-from fedbandits.linalg.jit import jit, jit_inside
+from fedbandits.linalg.jit import jit_inside, jit_part
 from fedbandits.models.late import add_up, catch_up, find_callers, late, logdet_of, look_again, merge_total
 from fedbandits.models.news import SPEECH, Lags, book, note_uploads, takes_out, tell_news
 from fedbandits.models.optimistic import OptimisticAgents, Optimists
@@ -183,7 +183,7 @@ def _hear(server: AsyncTalk, agents: Optimists, due: bool, books: Books) -> int:
     return HEARD
 
 
-@jit
+@jit_part
 def _exchange(server: AsyncTalk, watch: Watch, callers: int) -> int:
     """What `AsyncServer.converse` does with that many callers; how many were told something, or -1 where nothing
     follows from it.

@@ -14,7 +14,7 @@ from fedbandits.contract.messages import Conversation, Message
 from fedbandits.contract.server import Server
 from fedbandits.linalg import kernels
 from fedbandits.linalg.borrowing import borrowed
-from fedbandits.linalg.jit import jit, jit_inside
+from fedbandits.linalg.jit import jit_inside, jit_part
 from fedbandits.models.late import (
     NOTHING,
     SHARED,
@@ -147,7 +147,7 @@ def _hear(server: PoolTalk, agents: Optimists, due: bool, books: Books) -> int:
     return HEARD
 
 
-@jit
+@jit_part
 def _exchange(server: PoolTalk, watch: Watch, asked: int, told: int) -> bool:
     """Collect from those `asked`, who are everybody or the callers, and tell the pool to as many; False where nothing
     follows from it.
@@ -176,7 +176,7 @@ def _exchange(server: PoolTalk, watch: Watch, asked: int, told: int) -> bool:
     return True
 
 
-@jit
+@jit_part
 def _make_up(server: PoolTalk, i: int) -> bool:
     """Let agent i know what it was told; whether that could be done."""
     server = borrowed(server)

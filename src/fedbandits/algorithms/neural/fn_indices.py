@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from fedbandits.contract.arrays import FloatArray, IntArray
-from fedbandits.linalg.jit import jit
+from fedbandits.linalg.jit import jit, jit_part
 from fedbandits.linalg.kernels import scores_optimistic
 from fedbandits.models.networks.evaluation import gradients_into, outputs_into
 
@@ -57,7 +57,7 @@ def mixed_indices(
     return found
 
 
-@jit
+@jit_part
 def shared_scores(
     inverse: FloatArray, theta: FloatArray, width: float, rows: IntArray, lanes: FloatArray
 ) -> FloatArray:

@@ -10,7 +10,7 @@ from pydantic import Field
 
 from fedbandits.contract.arrays import FloatArray, IntArray
 from fedbandits.contract.parameters import parameters
-from fedbandits.linalg.jit import jit_in_order
+from fedbandits.linalg.jit import jit_in_order, jit_part_in_order
 from fedbandits.models.differentiable.model import AboutModel, Model
 from fedbandits.models.observations import Observations
 
@@ -79,7 +79,7 @@ class Sigmoid(Model):
 _FIRST = np.zeros(1, dtype=np.int64)
 
 
-@jit_in_order
+@jit_part_in_order
 def _activate(width: int, w: FloatArray, x: FloatArray, units: FloatArray) -> float:
     """Fill `units` (m,) and return f at one x (d,)."""
     d = len(x)
@@ -95,7 +95,7 @@ def _activate(width: int, w: FloatArray, x: FloatArray, units: FloatArray) -> fl
     return total
 
 
-@jit_in_order
+@jit_part_in_order
 def _add_gradient(width: int, w: FloatArray, x: FloatArray, units: FloatArray, weight: float, out: FloatArray) -> None:
     """Add `weight` times the gradient at x, of which `units` are known, to `out` (p,)."""
     d = len(x)

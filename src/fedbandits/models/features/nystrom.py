@@ -16,7 +16,7 @@ import numpy as np
 
 from fedbandits.contract.arrays import FloatArray, IntArray
 from fedbandits.linalg import kernels
-from fedbandits.linalg.jit import jit
+from fedbandits.linalg.jit import jit, jit_part
 from fedbandits.linalg.triangular import forward
 from fedbandits.models.features.features import Features
 from fedbandits.models.kernels import Kernel, cross
@@ -61,7 +61,7 @@ def _largest(kernel: Kernel, points: FloatArray) -> float:
     return float(kernel.diagonal(points).max(initial=np.finfo(np.float64).tiny))
 
 
-@jit
+@jit_part
 def embed(
     code: int, rates: FloatArray, points: FloatArray, factor: FloatArray, lanes: FloatArray, out: FloatArray
 ) -> None:

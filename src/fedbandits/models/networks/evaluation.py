@@ -10,7 +10,7 @@ import numpy as np
 
 from fedbandits.contract.arrays import FloatArray, IntArray
 from fedbandits.linalg import kernels
-from fedbandits.linalg.jit import jit
+from fedbandits.linalg.jit import jit, jit_part
 from fedbandits.models.networks.architecture import Architecture
 
 BLOCK = 128
@@ -70,7 +70,7 @@ def _are_there(rows: IntArray, n: int) -> bool:
     return found
 
 
-@jit
+@jit_part
 def places(sizes: IntArray, bias: int) -> IntArray:
     """(L,) where each level begins in a workspace, in columns; the last entry is behind all of them."""
     starts = np.zeros(len(sizes) + 1, np.int64)
@@ -79,13 +79,13 @@ def places(sizes: IntArray, bias: int) -> IntArray:
     return starts
 
 
-@jit
+@jit_part
 def level_of(space: FloatArray, start: int, height: int, count: int) -> FloatArray:
     """A (height, count) matrix at place `start` of a workspace."""
     return space[start * BLOCK : start * BLOCK + height * count].reshape(height, count)
 
 
-@jit
+@jit_part
 def enter(inputs: FloatArray, begin: int, count: int, bias: int, level: FloatArray) -> None:
     """Fill level 0 (d + bias, count): `count` columns of `inputs` (d, c) from `begin` on, ones below where biased."""
     d = inputs.shape[0]
@@ -96,7 +96,7 @@ def enter(inputs: FloatArray, begin: int, count: int, bias: int, level: FloatArr
         level[d] = 1.0
 
 
-@jit
+@jit_part
 def rectify(level: FloatArray) -> None:
     """max(., 0) of all entries, in place; what is no number stays so."""
     for j in range(level.shape[0]):
@@ -105,7 +105,7 @@ def rectify(level: FloatArray) -> None:
             row[s] = 0.0 if row[s] <= 0.0 else row[s]
 
 
-@jit
+@jit_part
 def forward(
     sizes: IntArray, bias: int, theta: FloatArray, starts: IntArray, count: int, first: FloatArray, space: FloatArray
 ) -> int:
@@ -126,7 +126,7 @@ def forward(
     return at
 
 
-@jit
+@jit_part
 def read(last: FloatArray, bias: int, weights: FloatArray, scale: float, out: FloatArray) -> None:
     """Rectify the last level (q, count), in place, and read f = scale <w, a> off each of its columns."""
     count, height = last.shape[1], last.shape[0] - bias
@@ -142,7 +142,7 @@ def read(last: FloatArray, bias: int, weights: FloatArray, scale: float, out: Fl
         found[s] *= scale
 
 
-@jit
+@jit_part
 def slope_of(
     sizes: IntArray, starts: IntArray, level: int, count: int, space: FloatArray, back: FloatArray
 ) -> FloatArray:
@@ -151,7 +151,7 @@ def slope_of(
     return level_of(held, starts[level], sizes[level], count)
 
 
-@jit
+@jit_part
 def backward(
     sizes: IntArray,
     bias: int,

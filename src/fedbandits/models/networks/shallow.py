@@ -17,7 +17,7 @@ from typing import TypeAlias
 import numpy as np
 
 from fedbandits.contract.arrays import FloatArray
-from fedbandits.linalg.jit import jit, jit_inside
+from fedbandits.linalg.jit import jit, jit_inside, jit_part
 from fedbandits.linalg.simd import (
     Address,
     Value,
@@ -40,7 +40,7 @@ Packed: TypeAlias = tuple[FloatArray, FloatArray]
 all of them one by one, (count, width), width being height filled up likewise."""
 
 
-@jit
+@jit_part
 def filled(count: int) -> int:
     """The next multiple of four."""
     return (count + 3) // 4 * 4
@@ -140,7 +140,7 @@ def _one(none: Value, weights: Address, along: int, rows: Address, pitch: int, c
     return a
 
 
-@jit
+@jit_part
 def _enter_columns(
     none: Value,
     point: Address,
@@ -173,7 +173,7 @@ def _enter_columns(
     store(gaps, 0, found)
 
 
-@jit
+@jit_part
 def _enter(
     point: FloatArray,
     units: int,
@@ -201,7 +201,7 @@ def _enter(
         s += 4
 
 
-@jit
+@jit_part
 def _shut(units: int, count: int, level: FloatArray, gaps: FloatArray) -> None:
     """Let `level` (units, count) be the gap where it is positive, and 0 elsewhere."""
     row, ends, none = target(level, 0), address(gaps, 0), zero(1)
@@ -211,7 +211,7 @@ def _shut(units: int, count: int, level: FloatArray, gaps: FloatArray) -> None:
         row = address(row, count)
 
 
-@jit
+@jit_part
 def _return_columns(
     none: Value, units: int, width: int, level: Address, count: int, rows: Address, sums: Address
 ) -> None:
@@ -228,7 +228,7 @@ def _return_columns(
         store(sums, j * width, add(load(none, sums, j * width), a))
 
 
-@jit
+@jit_part
 def _return(
     units: int, width: int, count: int, level: FloatArray, packed: FloatArray, at: int, sums: FloatArray
 ) -> None:

@@ -10,7 +10,7 @@ import numpy as np
 
 from fedbandits.contract.arrays import FloatArray, IntArray
 from fedbandits.linalg import kernels
-from fedbandits.linalg.jit import jit
+from fedbandits.linalg.jit import jit, jit_part
 from fedbandits.models.networks import shallow
 from fedbandits.models.networks.architecture import Architecture
 from fedbandits.models.networks.evaluation import (
@@ -154,7 +154,7 @@ def _rows(network: Architecture, theta: FloatArray, who: IntArray) -> IntArray:
     return np.zeros(len(who), dtype=np.int64) if len(theta) == 1 else np.arange(len(who))
 
 
-@jit
+@jit_part
 def _packed(inputs: FloatArray, end: int, bias: int) -> FloatArray:
     """The first `end` columns of `inputs` (d, c) as levels 0 of one block after the other."""
     height = inputs.shape[0] + bias
@@ -165,12 +165,12 @@ def _packed(inputs: FloatArray, end: int, bias: int) -> FloatArray:
     return packed
 
 
-@jit
+@jit_part
 def _block(packed: FloatArray, begin: int, height: int, count: int) -> FloatArray:
     return packed[begin * height : (begin + count) * height].reshape(height, count)
 
 
-@jit
+@jit_part
 def _passed(
     sizes: IntArray,
     bias: int,
@@ -190,7 +190,7 @@ def _passed(
     return first, level_of(space, starts[-2], sizes[-1] + bias, count), head
 
 
-@jit
+@jit_part
 def _space(sizes: IntArray, starts: IntArray, bias: int) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
     """Room for the levels of a block and for what comes back through them, for its gaps, and for one matrix."""
     largest = 0
@@ -199,7 +199,7 @@ def _space(sizes: IntArray, starts: IntArray, bias: int) -> tuple[FloatArray, Fl
     return np.empty(starts[-1] * BLOCK), np.empty(starts[-1] * BLOCK), np.empty(BLOCK), np.empty(largest)
 
 
-@jit
+@jit_part
 def _add_slope(
     sizes: IntArray,
     bias: int,
@@ -336,7 +336,7 @@ def _descend_shallow(
         _hold(point, before, farthest)
 
 
-@jit
+@jit_part
 def _step(
     point: FloatArray, slope: FloatArray, count: int, pull: tuple[float, float, float], anchor: FloatArray
 ) -> None:
@@ -347,7 +347,7 @@ def _step(
         point[k] -= share * (loss * slope[k] + decay * (point[k] - anchor[k]))
 
 
-@jit
+@jit_part
 def _hold(point: FloatArray, before: FloatArray, farthest: float) -> None:
     """Cut parameters down to a length of `farthest`; those that are lost become what they were `before`."""
     square = 0.0

@@ -11,7 +11,7 @@ from fedbandits.algorithms.armed.estimators.parameters import Estimation
 from fedbandits.algorithms.armed.estimators.rows import Lists, Rows, append, take_all
 from fedbandits.contract.arrays import FloatArray, IntArray
 from fedbandits.contract.problem import Problem
-from fedbandits.linalg.jit import jit
+from fedbandits.linalg.jit import jit, jit_part
 
 _CHUNK = 32
 _NEAR = 6e4  # the product of _CHUNK factors of samples nearer than that is below 1e300
@@ -78,7 +78,7 @@ def _update(roots: FloatArray, kept: Lists, who: IntArray, turns: IntArray, vari
                 roots[i, k] = _root(samples, alpha, roots[i, k], np.sqrt(variance))
 
 
-@jit
+@jit_part
 def _root(samples: FloatArray, alpha: float, start: float, deviation: float) -> float:
     low, high = -np.inf, np.inf
     theta = start
@@ -106,7 +106,7 @@ def _root(samples: FloatArray, alpha: float, start: float, deviation: float) -> 
     return float(theta)
 
 
-@jit
+@jit_part
 def _pull(samples: FloatArray, alpha: float, theta: float) -> tuple[float, float]:
     """The sums of psi(y) and of psi'(y) = (1 + |y|) / (1 + |y| + y^2/2), y = alpha (X - theta).
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from fedbandits.contract.arrays import FloatArray, IntArray
 from fedbandits.contract.state import Stateful
-from fedbandits.linalg.jit import jit
+from fedbandits.linalg.jit import jit, jit_part
 
 _NO_SUCH_AGENT, _NO_SUCH_ROW, _NO_SUCH_ARM, _NOT_FINITE = 1, 2, 3, 4
 
@@ -75,13 +75,13 @@ class Estimator(Stateful):
         raise NotImplementedError
 
 
-@jit
+@jit_part
 def demand_at(turn: int, base: float, slope: float) -> float:
     """What a `Rate` asks for in a turn: base + slope log t."""
     return float(base + slope * np.log(turn))
 
 
-@jit
+@jit_part
 def width_at(count: int, demand: float, offset: float, factor: float, exponent: float) -> float:
     """A `Rate`'s half-width for so many samples; infinite for none."""
     if count == 0:
@@ -117,7 +117,7 @@ def _fault(to: IntArray, row: IntArray, arms: IntArray, rewards: FloatArray, n: 
     return 0
 
 
-@jit
+@jit_part
 def _any_outside(indices: IntArray, end: int) -> bool:
     # i | (last - i) is negative just where i is outside 0..last; without a branch the loop becomes SIMD
     last = end - 1

@@ -7,16 +7,16 @@ on list (i, k); see `rows`.
 from __future__ import annotations
 
 from fedbandits.algorithms.armed.estimators.rows import Lists
-from fedbandits.linalg.jit import jit
+from fedbandits.linalg.jit import jit_part
 
 
-@jit
+@jit_part
 def full(lists: Lists, i: int, k: int) -> bool:
     """Whether there is no room for another entry."""
     return bool(lists.lengths[i, k] + 2 > lists.rooms[i, k])
 
 
-@jit
+@jit_part
 def push(lists: Lists, i: int, k: int, due: float, value: float) -> None:
     """Add an entry to a heap that is not full."""
     cells, root = lists.cells, lists.starts[i, k]
@@ -33,7 +33,7 @@ def push(lists: Lists, i: int, k: int, due: float, value: float) -> None:
     cells[root + 2 * at + 1] = value
 
 
-@jit
+@jit_part
 def pop(lists: Lists, i: int, k: int) -> None:
     """Take out the first entry of a heap that is not empty."""
     cells, root = lists.cells, lists.starts[i, k]

@@ -11,7 +11,7 @@ from fedbandits.algorithms.armed.estimators.parameters import Estimation
 from fedbandits.algorithms.armed.estimators.rows import Lists, Rows, take_all
 from fedbandits.contract.arrays import FloatArray, IntArray
 from fedbandits.contract.problem import Problem
-from fedbandits.linalg.jit import jit
+from fedbandits.linalg.jit import jit, jit_part
 
 _CHUNK = 64
 
@@ -81,7 +81,7 @@ def _append(
     return len(to)
 
 
-@jit
+@jit_part
 def _sum(cells: FloatArray, begin: int, end: int) -> float:
     total = 0.0
     for s in range(end - begin):
@@ -90,7 +90,7 @@ def _sum(cells: FloatArray, begin: int, end: int) -> float:
     return total
 
 
-@jit
+@jit_part
 def _block(samples: FloatArray, chunks: FloatArray, start: int, chunk: int, begin: int, end: int) -> float:
     """The sum of samples begin, ..., end - 1 of the list at `start`, whose chunks are at `chunk`."""
     first, last = (begin + _CHUNK - 1) // _CHUNK, end // _CHUNK

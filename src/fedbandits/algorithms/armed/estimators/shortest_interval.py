@@ -11,7 +11,7 @@ from fedbandits.algorithms.armed.estimators.parameters import Estimation
 from fedbandits.algorithms.armed.estimators.rows import Lists, Rows, take_all
 from fedbandits.contract.arrays import FloatArray, IntArray
 from fedbandits.contract.problem import Problem
-from fedbandits.linalg.jit import jit
+from fedbandits.linalg.jit import jit, jit_part
 
 
 class ShortestIntervalMean(Estimator):
@@ -143,7 +143,7 @@ def _points(pairs: int, level: float, contamination: float) -> int:
     return int(np.ceil(max(0.0, pairs * (1 - 2 * alpha) - np.sqrt(2 * alpha * sharper * pairs) - sharper)))
 
 
-@jit
+@jit_part
 def _mean_inside(xs: FloatArray, ys: FloatArray, held: int) -> tuple[bool, float]:
     """The mean of the sorted `xs` in the shortest interval with `held` of the sorted `ys`; whether there are any."""
     best, shortest = 0, np.inf
