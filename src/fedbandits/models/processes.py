@@ -16,7 +16,7 @@ log det(I + K/lambda) is log det V - log det lambda I.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 
@@ -24,7 +24,7 @@ from fedbandits.contract.arrays import Array, FloatArray, IntArray, State
 from fedbandits.contract.errors import ConfigError
 from fedbandits.contract.state import Stateful
 from fedbandits.linalg import kernels as linalg
-from fedbandits.linalg.jit import jit
+from fedbandits.linalg.jit import jit, jit_part
 from fedbandits.linalg.triangular import forward
 from fedbandits.models.kernels import Kernel, cross, own
 
@@ -66,8 +66,7 @@ class Processes(Stateful):
         """(w,), (w, K, d) -> mu and sigma, (w, K) each."""
         lanes = linalg.as_lanes(arms)
         mean, deviation = np.empty((2, len(who), arms.shape[1]))
-        code = self.kernel.code
-        _ask(code, self._rates, self.points, self.factor, self.solved, self.count, who, lanes, mean, deviation)
+        _ask(self.arrays(), who, lanes, mean, deviation)
         return mean, deviation
 
     def learn(self, who: IntArray, points: FloatArray, rewards: FloatArray) -> None:
@@ -75,37 +74,32 @@ class Processes(Stateful):
         if len(who) == 0:
             return
         self._make_room(who)
-        lanes = np.ascontiguousarray(points[:, :, None])
-        code = self.kernel.code
-        _append(
-            code,
-            self._rates,
-            self.ridge,
-            self.points,
-            self.factor,
-            self.solved,
-            self.count,
-            self.logdet,
-            who,
-            lanes,
-            np.ascontiguousarray(rewards),
-        )
+        _append(self.arrays(), who, np.ascontiguousarray(points[:, :, None]), np.ascontiguousarray(rewards))
+
+    def arrays(self) -> ProcessArrays:
+        """By reference."""
+        known = self.points, self.factor, self.solved, self.count, self.logdet
+        return ProcessArrays(self.kernel.code, self._rates, float(self.ridge), *known)
+
+    def grow(self) -> None:
+        """Make more room where somebody has filled it, up to `capacity`."""
+        room = self.solved.shape[1]
+        if self.count.max(initial=0) < room or room >= self.capacity:
+            return
+        larger = min(2 * room, self.capacity)
+        self.points = longer(self.points, larger)
+        self.solved = longer(self.solved, larger)
+        self.factor = longer(self.factor, packed(larger))
 
     def _make_room(self, who: IntArray) -> None:
-        most, room = int(self.count[who].max()), self.solved.shape[1]
-        if most >= self.capacity:
+        if self.count[who].max() >= self.capacity:
             full = who[self.count[who] >= self.capacity]
             raise ConfigError(
                 f"capacity: agents {full[:5].tolist()} have made {self.capacity} observations, which is all an exact "
                 "process keeps here; raise capacity, whose memory grows with its square, or use gp-ucb-features, whose "
                 "memory does not grow"
             )
-        if most < room:
-            return
-        larger = min(2 * room, self.capacity)
-        self.points = longer(self.points, larger)
-        self.solved = longer(self.solved, larger)
-        self.factor = longer(self.factor, packed(larger))
+        self.grow()
 
     def _share(self, agent: int, prefix: str) -> State:
         """What the agent has used: how much room there is beyond depends on the others."""
@@ -151,78 +145,82 @@ def longer(array: FloatArray, size: int) -> FloatArray:
     return grown
 
 
-@jit
-def _ask(
-    code: int,
-    rates: FloatArray,
-    points: FloatArray,
-    factor: FloatArray,
-    solved: FloatArray,
-    count: IntArray,
-    who: IntArray,
+class ProcessArrays(NamedTuple):
+    """What `Processes` are made of, for compiled functions."""
+
+    code: int
+    rates: FloatArray
+    ridge: float
+    points: FloatArray
+    factor: FloatArray
+    solved: FloatArray
+    count: IntArray
+    logdet: FloatArray
+
+
+@jit_part
+def ask_one(
+    models: ProcessArrays,
+    agent: int,
     lanes: FloatArray,
+    row: int,
+    work: FloatArray,
     mean: FloatArray,
     deviation: FloatArray,
 ) -> None:
-    width = lanes.shape[2]
-    most = 0
-    for a in range(len(who)):
-        most = max(most, count[who[a]])
-    work = np.empty((most, width))
-    for a in range(len(who)):
-        agent = who[a]
-        used = count[agent]
-        cross(code, rates, points[agent], used, lanes[a], work)
-        forward(factor[agent], used, work)
-        own(code, lanes[a], deviation[a])
+    """mu and sigma (K,) of the agent at `lanes[row]` (d, K); `work` has a row of K for each of its observations."""
+    used, width = models.count[agent], lanes.shape[2]
+    cross(models.code, models.rates, models.points[agent], used, lanes[row], work)
+    forward(models.factor[agent], used, work)
+    own(models.code, lanes[row], deviation)
+    for k in range(width):
+        mean[k] = 0.0
+    for s in range(used):
+        z = models.solved[agent, s]
         for k in range(width):
-            mean[a, k] = 0.0
-        for s in range(used):
-            z = solved[agent, s]
-            for k in range(width):
-                mean[a, k] += z * work[s, k]
-                deviation[a, k] -= work[s, k] * work[s, k]
-        for k in range(width):
-            deviation[a, k] = np.sqrt(max(deviation[a, k], 0.0))
+            mean[k] += z * work[s, k]
+            deviation[k] -= work[s, k] * work[s, k]
+    for k in range(width):
+        deviation[k] = np.sqrt(max(deviation[k], 0.0))
+
+
+@jit_part
+def append_one(models: ProcessArrays, agent: int, point: FloatArray, reward: float) -> None:
+    """The agent has observed `reward` at `point` (d, 1), for which there is room."""
+    used = models.count[agent]
+    work = np.empty((used, 1))
+    itself = np.empty(1)
+    cross(models.code, models.rates, models.points[agent], used, point, work)
+    forward(models.factor[agent], used, work)
+    own(models.code, point, itself)
+    left = itself[0] + models.ridge
+    rest = reward
+    start = used * (used + 1) // 2
+    for s in range(used):
+        left -= work[s, 0] * work[s, 0]
+        rest -= work[s, 0] * models.solved[agent, s]
+        models.factor[agent, start + s] = work[s, 0]
+    left = max(left, models.ridge)  # which it is but for rounding: the posterior's variance, and that of noise
+    root = np.sqrt(left)
+    models.factor[agent, start + used] = root
+    models.solved[agent, used] = rest / root
+    for j in range(models.points.shape[2]):
+        models.points[agent, used, j] = point[j, 0]
+    models.logdet[agent] += np.log(left / models.ridge)
+    models.count[agent] = used + 1
 
 
 @jit
-def _append(
-    code: int,
-    rates: FloatArray,
-    ridge: float,
-    points: FloatArray,
-    factor: FloatArray,
-    solved: FloatArray,
-    count: IntArray,
-    logdet: FloatArray,
-    who: IntArray,
-    lanes: FloatArray,
-    rewards: FloatArray,
-) -> None:
+def _ask(models: ProcessArrays, who: IntArray, lanes: FloatArray, mean: FloatArray, deviation: FloatArray) -> None:
     most = 0
     for a in range(len(who)):
-        most = max(most, count[who[a]])
-    work = np.empty((most, 1))
-    itself = np.empty(1)
+        most = max(most, models.count[who[a]])
+    work = np.empty((most, lanes.shape[2]))
     for a in range(len(who)):
-        agent = who[a]
-        used = count[agent]
-        cross(code, rates, points[agent], used, lanes[a], work)
-        forward(factor[agent], used, work)
-        own(code, lanes[a], itself)
-        left = itself[0] + ridge
-        rest = rewards[a]
-        start = used * (used + 1) // 2
-        for s in range(used):
-            left -= work[s, 0] * work[s, 0]
-            rest -= work[s, 0] * solved[agent, s]
-            factor[agent, start + s] = work[s, 0]
-        left = max(left, ridge)  # which it is but for rounding: the posterior's variance, and that of noise
-        root = np.sqrt(left)
-        factor[agent, start + used] = root
-        solved[agent, used] = rest / root
-        for j in range(points.shape[2]):
-            points[agent, used, j] = lanes[a, j, 0]
-        logdet[agent] += np.log(left / ridge)
-        count[agent] = used + 1
+        ask_one(models, who[a], lanes, a, work, mean[a], deviation[a])
+
+
+@jit
+def _append(models: ProcessArrays, who: IntArray, points: FloatArray, rewards: FloatArray) -> None:
+    for a in range(len(who)):
+        append_one(models, who[a], points[a], rewards[a])

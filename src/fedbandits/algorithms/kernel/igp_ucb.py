@@ -5,11 +5,9 @@ from __future__ import annotations
 import math
 from typing import Annotated, ClassVar
 
-import numpy as np
 from pydantic import Field
 
 from fedbandits.algorithms.kernel.parameters import KernelParameters, Positive, norm_of
-from fedbandits.contract.arrays import FloatArray
 from fedbandits.contract.catalogue import About
 from fedbandits.contract.facts import Noise
 from fedbandits.contract.parameters import parameters
@@ -17,6 +15,7 @@ from fedbandits.contract.problem import Problem
 from fedbandits.contract.streams import Streams
 from fedbandits.models.process_agents import ProcessAgents
 from fedbandits.models.processes import Processes, check_capacity
+from fedbandits.models.width import BY_VOLUME, Radius
 
 
 @parameters
@@ -56,10 +55,9 @@ class IGPUCB(KernelParameters):
         ridge = 1 + 2 / problem.horizon
         bound, noise = norm_of(problem, self.bound), problem.get(Noise, Noise()).sigma
 
-        def width(logdet: FloatArray, count: FloatArray) -> FloatArray:
-            whole = bound + noise * np.sqrt(2 * (logdet / 2 + 1 + math.log(1 / self.delta)))
-            return np.asarray(self.scale * math.sqrt(ridge) * whole)  # of which sigma / sqrt(lambda) is taken
-
+        # bound + noise sqrt(2 (gamma + 1 + log(1/delta))), of which sigma / sqrt(lambda) is taken
+        base, times = 2 + 2 * math.log(1 / self.delta), self.scale * math.sqrt(ridge)
+        width = Radius(BY_VOLUME, noise, base, prior=bound, times=times)
         return ProcessAgents(Processes(n, self.kernel_for(problem), ridge, self.capacity), width)
 
     def server(self, problem: Problem, n: int, rng: Streams) -> None:

@@ -5,11 +5,9 @@ from __future__ import annotations
 import math
 from typing import Annotated, ClassVar, Literal
 
-import numpy as np
 from pydantic import Field
 
 from fedbandits.algorithms.kernel.parameters import KernelParameters, Positive
-from fedbandits.contract.arrays import FloatArray
 from fedbandits.contract.catalogue import About
 from fedbandits.contract.parameters import parameters
 from fedbandits.contract.problem import Problem
@@ -17,6 +15,7 @@ from fedbandits.contract.streams import Streams
 from fedbandits.models.kernels import KernelName
 from fedbandits.models.process_agents import ProcessAgents, SamplingProcessAgents
 from fedbandits.models.processes import Processes, check_capacity
+from fedbandits.models.width import CONSTANT, Radius
 
 _LEAST_VARIANCE = 1e-6
 
@@ -55,7 +54,7 @@ class KernelUCB(KernelParameters):
 
     def agents(self, problem: Problem, n: int, rng: Streams) -> ProcessAgents:
         """n agents that never call."""
-        return ProcessAgents(self.models(problem, n), self.width, self.keep)
+        return ProcessAgents(self.models(problem, n), self.width(), self.keep)
 
     def server(self, problem: Problem, n: int, rng: Streams) -> None:
         """Nobody to talk to."""
@@ -66,9 +65,9 @@ class KernelUCB(KernelParameters):
         check_capacity(self.about.name, self.capacity, most, "learn from the first keep=N alone")
         return Processes(n, self.kernel_for(problem), self.ridge, self.capacity)
 
-    def width(self, logdet: FloatArray, count: FloatArray) -> FloatArray:
+    def width(self) -> Radius:
         """nu lambda, of which sigma / sqrt(lambda) is taken."""
-        return np.full(len(logdet), self.nu * self.ridge)
+        return Radius(CONSTANT, prior=self.nu * self.ridge)
 
 
 @parameters
@@ -94,4 +93,4 @@ class KernelTS(KernelUCB):
     def agents(self, problem: Problem, n: int, rng: Streams) -> SamplingProcessAgents:
         """n agents that never call, and draw."""
         least = math.sqrt(_LEAST_VARIANCE)
-        return SamplingProcessAgents(self.models(problem, n), self.width, rng, least=least, keep=self.keep)
+        return SamplingProcessAgents(self.models(problem, n), self.width(), rng, least=least, keep=self.keep)
