@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from numba.core.caching import NullCache
 
-from fedbandits.linalg.jit import jit, jit_inside, jit_part, jit_part_exactly
+from fedbandits.linalg.jit import jit, jit_inside, jit_part_exactly
 
 KERNELS = """
 import numpy as np

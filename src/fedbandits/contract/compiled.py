@@ -21,7 +21,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cache
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar, cast
 
 from numba.core import types
 from numba.extending import overload
@@ -204,7 +204,7 @@ def _meant(what: Callable[..., Any]) -> None:
         function = _meaning(what, agents)
         return None if function is None else getattr(function, "py_func", function)
 
-    overload(what, strict=False, jit_options=INSIDE)(choice)
+    overload(what, strict=False, jit_options=cast(Any, INSIDE))(choice)
 
 
 for _function in (show, pay, choose, learn, calls, hear, attend):

@@ -66,8 +66,8 @@ def jit_inside(function: F) -> F:
 
 def _compiled(function: F, **options: Any) -> F:
     # what is left open, numba takes from whoever has the function compiled first: its code would depend on that
-    chosen = {"forceinline": False, "no_cpython_wrapper": False, **options}
-    compiled: Any = numba.njit(nogil=True, error_model="numpy", no_cfunc_wrapper=True, **chosen)(function)
+    chosen: Any = {"forceinline": False, "no_cpython_wrapper": False, "no_cfunc_wrapper": True, **options}
+    compiled: Any = numba.njit(nogil=True, error_model="numpy", **chosen)(function)
     if isinstance(compiled, Dispatcher):  # not where the compiler is switched off
         cast(Any, compiled)._cache = Shelf(function)  # type: ignore[no-untyped-call]
         if chosen["no_cpython_wrapper"]:

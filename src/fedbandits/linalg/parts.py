@@ -37,7 +37,7 @@ class _Intermediate(JITCodeLibrary):
         super()._finalize_final_module()  # type: ignore[no-untyped-call]
 
     def _variables(self) -> Any:
-        module = self._codegen._create_empty_module(self.name)
+        module = self._codegen._create_empty_module(self.name)  # type: ignore[no-untyped-call]
         pointer = ir.IntType(8).as_pointer()
         for variable in self._final_module.global_variables:
             if variable.name.startswith(_ENVIRONMENT):
@@ -52,7 +52,8 @@ class PartCompiler(Compiler):
 
     def define_pipelines(self) -> Any:
         """Numba's own; what they make stays in its intermediate form."""
-        library: Any = _Intermediate(self.state.targetctx.codegen(), self.state.func_id.func_qualname)
+        codegen, name = self.state.targetctx.codegen(), self.state.func_id.func_qualname
+        library: Any = _Intermediate(codegen, name)  # type: ignore[no-untyped-call]
         library.enable_object_caching()
         self.state.library = library
         return super().define_pipelines()  # type: ignore[no-untyped-call]

@@ -77,8 +77,8 @@ class Drawn(NamedTuple):
 def _judge(agents: Exact, i: int, arms: FloatArray, row: int, mean: FloatArray, spread: FloatArray) -> None:
     """What is expected of every arm (K,), and width sigma / sqrt(lambda)."""
     models = agents.models
-    ask_one(models, i, arms, row, np.empty((models.count[i], arms.shape[2])), mean, spread)
-    _widen(spread, width_at(agents.width, models.logdet[i], float(models.count[i])), models.ridge)
+    ask_one(models, i, arms, row, np.empty((models.held[i], arms.shape[2])), mean, spread)
+    _widen(spread, width_at(agents.width, models.logdet[i], float(models.held[i])), models.ridge)
 
 
 # the rest exactly as numpy does it for many
@@ -132,13 +132,13 @@ def _choose_drawn(drawing: Drawn, i: int, arms: FloatArray, row: int, room: Floa
 @jit_inside
 def _learn(agents: Exact, i: int, arms: FloatArray, row: int, pick: int, reward: float, room: FloatArray) -> bool:
     models = agents.models
-    if models.count[i] == agents.keep:
+    if models.held[i] == agents.keep:
         return False
     point = np.empty((arms.shape[1], 1))
     for j in range(arms.shape[1]):
         point[j, 0] = arms[row, j, pick]
     append_one(models, i, point, reward)
-    return models.count[i] == models.solved.shape[1]
+    return bool(models.held[i] == models.solved.shape[1])
 
 
 @stands_for(learn, Drawn)

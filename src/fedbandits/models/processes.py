@@ -154,7 +154,8 @@ class ProcessArrays(NamedTuple):
     points: FloatArray
     factor: FloatArray
     solved: FloatArray
-    count: IntArray
+    held: IntArray
+    """`count`, which tuples have as a method."""
     logdet: FloatArray
 
 
@@ -169,7 +170,7 @@ def ask_one(
     deviation: FloatArray,
 ) -> None:
     """mu and sigma (K,) of the agent at `lanes[row]` (d, K); `work` has a row of K for each of its observations."""
-    used, width = models.count[agent], lanes.shape[2]
+    used, width = models.held[agent], lanes.shape[2]
     cross(models.code, models.rates, models.points[agent], used, lanes[row], work)
     forward(models.factor[agent], used, work)
     own(models.code, lanes[row], deviation)
@@ -187,7 +188,7 @@ def ask_one(
 @jit_part
 def append_one(models: ProcessArrays, agent: int, point: FloatArray, reward: float) -> None:
     """The agent has observed `reward` at `point` (d, 1), for which there is room."""
-    used = models.count[agent]
+    used = models.held[agent]
     work = np.empty((used, 1))
     itself = np.empty(1)
     cross(models.code, models.rates, models.points[agent], used, point, work)
@@ -207,14 +208,14 @@ def append_one(models: ProcessArrays, agent: int, point: FloatArray, reward: flo
     for j in range(models.points.shape[2]):
         models.points[agent, used, j] = point[j, 0]
     models.logdet[agent] += np.log(left / models.ridge)
-    models.count[agent] = used + 1
+    models.held[agent] = used + 1
 
 
 @jit
 def _ask(models: ProcessArrays, who: IntArray, lanes: FloatArray, mean: FloatArray, deviation: FloatArray) -> None:
     most = 0
     for a in range(len(who)):
-        most = max(most, models.count[who[a]])
+        most = max(most, models.held[who[a]])
     work = np.empty((most, lanes.shape[2]))
     for a in range(len(who)):
         ask_one(models, who[a], lanes, a, work, mean[a], deviation[a])
