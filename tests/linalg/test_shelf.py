@@ -76,3 +76,60 @@ def test_an_index_that_names_what_is_gone_is_begun_anew(where):
         compiled.unlink()
     assert hits(where, "mine_alone.states") == 0
     assert hits(where, "mine_alone.states") == 1
+
+
+KERNEL = """
+from fedbandits.linalg.jit import jit, jit_exactly, jit_inside, jit_part
+from in_parts import parts
+
+@jit
+def total(x):
+    return parts.weighed(x) + parts.OFFSET
+"""
+PARTS = """
+from fedbandits.linalg.jit import jit_part, jit_part_exactly
+OFFSET = 1
+
+@jit_part
+def twice(x):
+    return 2 * x
+
+@jit_part
+def weighed(x):
+    return twice(x)
+"""
+TOTAL = """
+import sys
+sys.path.insert(0, {where!r})
+from in_parts.kernel import total
+print(total(10), sum(total.stats.cache_hits.values()))
+"""
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "value"),
+    [
+        ("2 * x", "3 * x", 31),
+        ("OFFSET = 1", "OFFSET = 5", 25),
+        ("@jit_part\ndef twice", "@jit_part_exactly\ndef twice", 21),
+    ],
+)
+def test_what_was_made_of_something_else_is_made_anew(tmp_path, before, after, value):
+    (tmp_path / "in_parts").mkdir()
+    (tmp_path / "in_parts" / "__init__.py").touch()
+    (tmp_path / "in_parts" / "kernel.py").write_text(KERNEL)
+    (tmp_path / "in_parts" / "parts.py").write_text(PARTS)
+
+    def called() -> list[int]:
+        code = TOTAL.format(where=str(tmp_path))
+        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=False)
+        assert done.returncode == 0, done.stderr
+        return [int(word) for word in done.stdout.split()]
+
+    assert called() == [21, 0]
+    assert called() == [21, 1], "nothing has changed"
+    (tmp_path / "in_parts" / "parts.py").write_text("# another line\n" + PARTS)
+    assert called() == [21, 1], "nothing that is part of it has"
+    (tmp_path / "in_parts" / "parts.py").write_text(PARTS.replace(before, after))
+    assert called() == [value, 0]
+    assert called() == [value, 1]

@@ -28,6 +28,7 @@ from numba.extending import overload
 
 from fedbandits.contract.arrays import FloatArray, IntArray
 from fedbandits.contract.booking import Books
+from fedbandits.linalg import ingredients
 from fedbandits.linalg.jit import INSIDE, jit_inside
 
 ADDED, BELOW = 0, 1
@@ -186,15 +187,19 @@ _OF_NOBODY: dict[Callable[..., Any], Callable[..., Any]] = {
     attend: _know_already,
 }
 """Where there is no source of arms, or no server that is spoken for."""
+_OF_ANYBODY: dict[Callable[..., Any], Callable[..., Any]] = {pay: _drawn_pay}
+"""Where nothing else is said."""
 
 
 def _meaning(what: Callable[..., Any], kind: Any) -> Callable[..., Any] | None:
     """What stands for `what`, states being of the compiler's type `kind`."""
-    if isinstance(kind, types.NoneType) and what in _OF_NOBODY:
-        return _OF_NOBODY[what]
-    named = isinstance(kind, types.NamedTuple | types.NamedUniTuple)
-    said = _MEANINGS.get((kind.instance_class, what)) if named else None
-    return _drawn_pay if said is None and what is pay else said
+    if isinstance(kind, types.NoneType):
+        said = _OF_NOBODY.get(what)
+    elif isinstance(kind, types.NamedTuple | types.NamedUniTuple):
+        said = _MEANINGS.get((kind.instance_class, what))
+    else:
+        said = None
+    return said if said is not None else _OF_ANYBODY.get(what)
 
 
 def _meant(what: Callable[..., Any]) -> None:
@@ -205,6 +210,8 @@ def _meant(what: Callable[..., Any]) -> None:
         return None if function is None else getattr(function, "py_func", function)
 
     overload(what, strict=False, jit_options=cast(Any, INSIDE))(choice)
+    always = [table[what] for table in (_OF_NOBODY, _OF_ANYBODY) if what in table]
+    ingredients.means(what, lambda kind: [_MEANINGS.get((kind, what)), *always])
 
 
 for _function in (show, pay, choose, learn, calls, hear, attend):

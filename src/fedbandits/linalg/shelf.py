@@ -1,5 +1,8 @@
 """What is compiled stays on disk for the next process, unless it is for types that the next process may not know.
 
+What was kept is found again as long as everything is written as it was that the code was made of, in whatever file
+(`linalg.ingredients`).
+
 Numba keeps an index for each function, in which every set of argument types has a place, and reads the whole of it for
 any of them. Named tuples in it are found by the modules they come from: one of somebody else's module, as states of an
 algorithm of one's own are (`contract.compiled`), would make the index unreadable to all who do not have that module.
@@ -12,6 +15,8 @@ from typing import Any, cast
 
 from numba.core import types
 from numba.core.caching import FunctionCache
+
+from fedbandits.linalg.ingredients import digest
 
 _OURS = "fedbandits"
 
@@ -36,6 +41,10 @@ class Shelf(FunctionCache):
         """Keep what was compiled for the signature `sig`."""
         if self._known(sig):
             super().save_overload(sig, data)  # type: ignore[no-untyped-call]
+
+    def _index_key(self, sig: Any, codegen: Any) -> tuple[Any, ...]:
+        made_of = digest(self._py_func, _named(getattr(sig, "args", sig)))
+        return (*super()._index_key(sig, codegen), made_of)  # type: ignore[no-untyped-call]
 
     def _known(self, sig: Any) -> bool:
         at_home = {_package(self._py_func.__module__), _OURS}
