@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
+from numba.core import types
 from numba.core.caching import NullCache
+from numba.extending import overload
 
-from fedbandits.linalg.jit import jit, jit_inside, jit_part_exactly
+from fedbandits.linalg.jit import jit, jit_inside, jit_nested, jit_part_exactly
 
 KERNELS = """
 import numpy as np
@@ -99,3 +102,57 @@ def test_whoever_has_a_function_compiled_first_leaves_no_mark_on_it():
     (by_python,) = second.inspect_llvm().values()
     assert "alwaysinline" not in by_caller
     assert by_caller.count("\n") == by_python.count("\n")
+
+
+class Wrapped(NamedTuple):
+    inner: Any
+    weight: float
+
+
+def value(thing):
+    raise NotImplementedError
+
+
+@jit_nested
+def through(wrapped):
+    return value(wrapped.inner) * wrapped.weight
+
+
+@overload(value)
+def _value(thing):
+    if isinstance(thing, types.NamedTuple | types.NamedUniTuple):
+        return lambda thing: through(thing)
+    return lambda thing: thing
+
+
+def test_wrappers_may_be_put_around_each_other():
+    @jit
+    def outside(thing):
+        return value(thing)
+
+    assert outside(Wrapped(Wrapped(Wrapped(2.0, 3.0), 5.0), 7.0)) == 210.0
+
+
+def worth(thing):
+    raise NotImplementedError
+
+
+@jit_inside
+def hastily(wrapped):
+    return worth(wrapped.inner) * wrapped.weight
+
+
+@overload(worth)
+def _worth(thing):
+    if isinstance(thing, types.NamedTuple | types.NamedUniTuple):
+        return lambda thing: hastily(thing)
+    return lambda thing: thing
+
+
+def test_a_part_that_contains_itself_for_other_types_is_refused():
+    @jit
+    def outside(thing):
+        return worth(thing)
+
+    with pytest.raises(TypeError, match="hastily contains itself, for other types: this is what jit_nested is for"):
+        outside(Wrapped(Wrapped(2.0, 3.0), 5.0))

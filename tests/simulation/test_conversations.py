@@ -7,7 +7,7 @@ import pytest
 
 import fedbandits as fb
 from fedbandits.algorithms.linear.servers import PoolServer
-from fedbandits.contract.booking import books_of
+from fedbandits.contract.booking import UNKNOWN, books_of, priced
 from fedbandits.contract.wire import Wire
 from fedbandits.models.optimistic import OptimisticAgents
 from fedbandits.models.ridge import Sharers
@@ -76,10 +76,13 @@ def test_nobody_is_found_behind():
 def test_a_message_has_no_price_before_one_has_passed():
     run = made("dislinucb:threshold=0.5", LINEAR)
     wire, speech = run._carrier.wire, run.server.speech
-    assert books_of(run.ledger, wire, speech, run.counts, run.syncs) is None
+    books = books_of(run.ledger, wire, speech, run.counts, run.syncs)
+    assert not priced(books)
+    assert (books.prices == UNKNOWN).all()
     while run.ledger.syncs == 0:
         run.run(1)
     books = books_of(run.ledger, wire, speech, run.counts, run.syncs)
+    assert priced(books)
     d = 5
     assert books.prices[:, 1].tolist() == [0, d * d + d, d * d + d]
     run.run()

@@ -12,7 +12,7 @@ import numpy as np
 from fedbandits.channel.clipping import Limits, factor
 from fedbandits.contract.arrays import BoolArray, FloatArray, IntArray
 from fedbandits.contract.compiled import State, learn
-from fedbandits.linalg.jit import jit_inside
+from fedbandits.linalg.jit import jit_inside, jit_nested
 
 
 class Pace(NamedTuple):
@@ -46,7 +46,7 @@ def unhurried(n: int, dim: int) -> Pace:
     return Pace(nothing, anything, False, never, nothing, nothing, sys.maxsize, nobody, np.empty((1, dim, 1)))
 
 
-@jit_inside
+@jit_nested
 def learn_through(
     pace: Pace, agents: State, i: int, arms: FloatArray, row: int, pick: int, reward: float, room: FloatArray
 ) -> bool:

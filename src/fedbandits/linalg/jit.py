@@ -7,6 +7,7 @@ from typing import Any, TypeVar, cast
 
 import numba
 from numba.core.dispatcher import Dispatcher
+from numba.extending import overload
 
 import fedbandits.linalg.compiling  # noqa: F401  (says why the first call takes long)
 from fedbandits.linalg.parts import PART, guarded
@@ -62,6 +63,18 @@ def jit_inside(function: F) -> F:
     be passed on.
     """
     return _compiled(function, **INSIDE)
+
+
+def jit_nested(function: F) -> F:
+    """As `jit_inside`, for parts that contain themselves, compiled for other types, as wrappers do that may be put
+    around each other: what the compiler is busy with it cannot begin anew.
+    """
+
+    def itself(*args: Any) -> Any:
+        return function
+
+    overload(function, strict=False, jit_options=cast(Any, INSIDE))(itself)
+    return function
 
 
 def _compiled(function: F, **options: Any) -> F:

@@ -12,7 +12,7 @@ from typing import Any, NoReturn
 
 import llvmlite.binding as llvm
 from llvmlite import ir
-from numba.core.codegen import JITCodeLibrary
+from numba.core.codegen import JITCodeLibrary, RuntimeLinker
 from numba.core.compiler import Compiler
 from numba.core.dispatcher import Dispatcher
 from numba.core.registry import CPUDispatcher
@@ -22,14 +22,14 @@ _ENVIRONMENT = "_ZN08NumbaEnv"
 
 
 class _Intermediate(JITCodeLibrary):
-    """Code that others link, and optimise with their own. Machine code is made of the variables only that it refers to,
-    since numba fills them for each function, whoever it becomes part of.
+    """Code that others link. Machine code is made of the variables only that it refers to, since numba fills them for
+    each function, whoever it becomes part of.
     """
 
-    def _optimize_final_module(self) -> None:
-        pass
-
     def _finalize_final_module(self) -> None:
+        for variable in self._final_module.global_variables:
+            if variable.name.startswith(RuntimeLinker.PREFIX):
+                raise TypeError(f"{self.name} contains itself, for other types: this is what jit_nested is for")
         self._finalize_dynamic_globals()  # type: ignore[no-untyped-call]
         self._finalized = True
         self._get_module_for_linking()  # type: ignore[no-untyped-call]

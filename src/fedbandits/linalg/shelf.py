@@ -11,6 +11,9 @@ algorithm of one's own are (`contract.compiled`), would make the index unreadabl
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import cache
+from hashlib import sha256
+from pathlib import Path
 from typing import Any, cast
 
 from numba.core import types
@@ -44,7 +47,7 @@ class Shelf(FunctionCache):
 
     def _index_key(self, sig: Any, codegen: Any) -> tuple[Any, ...]:
         made_of = digest(self._py_func, _named(getattr(sig, "args", sig)))
-        return (*super()._index_key(sig, codegen), made_of)  # type: ignore[no-untyped-call]
+        return (*super()._index_key(sig, codegen), made_of, _how())  # type: ignore[no-untyped-call]
 
     def _known(self, sig: Any) -> bool:
         at_home = {_package(self._py_func.__module__), _OURS}
@@ -58,6 +61,13 @@ def _named(kinds: Iterable[Any]) -> Iterable[type]:
             yield kind.instance_class
         if isinstance(kind, types.BaseTuple):
             yield from _named(cast(Any, kind))
+
+
+@cache
+def _how() -> str:
+    """A number for the compiler's options, and for what we have changed of it."""
+    here = Path(__file__)
+    return sha256(b"".join(here.with_name(name).read_bytes() for name in ("jit.py", "parts.py"))).hexdigest()
 
 
 def _package(module: str) -> str:
