@@ -19,4 +19,4 @@ PROPOSING = [
 
 @pytest.mark.parametrize("algorithm", PROPOSING, ids=lambda text: text.split(":")[0])
 def test_promises_of_agents_who_propose(algorithm):
-    check_algorithm(algorithm, Cosine8(clients=4, arms=7, shown="proposed"), horizon=25)
+    check_algorithm(algorithm, Cosine8(clients=4, arms=7, shown="proposed"), horizon=15)

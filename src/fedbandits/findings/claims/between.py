@@ -48,11 +48,14 @@ class Between(BaseClaim):
             )
             for point, group in points
         }
+        found = {point: mean.within(self.low, self.high) for point, mean in means.items()}
+        open_means = [mean for point, mean in means.items() if found[point] == "undecided"]
         told = "; ".join(f"{mean} at {point}" if point else str(mean) for point, mean in means.items())
         return self._says(
-            all_of([mean.within(self.low, self.high) for mean in means.values()]),
+            all_of(list(found.values())),
             f"{self.metric} of {self.of} {told}",
             min(mean.seeds for mean in means.values()),
+            [mean.seeds_to_decide(self.low, self.high) for mean in open_means],
             **({"means": {point: mean.plain() for point, mean in means.items()}} if open_axes else {}),
             **({} if open_axes else {"mean": means[""].plain()}),
         )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Annotated, Any
 
 import pandas as pd
@@ -11,6 +12,7 @@ from fedbandits.contract.catalogue import ConfigError
 from fedbandits.findings.claims.interval import FEWEST_SEEDS
 from fedbandits.findings.claims.verdict import Finding, Verdict
 from fedbandits.findings.metrics import measure
+from fedbandits.findings.numbers import rounded
 
 
 class BaseClaim(BaseModel):
@@ -54,8 +56,15 @@ class BaseClaim(BaseModel):
             mask &= rows[column] == value
         return rows[mask]
 
-    def _says(self, verdict: Finding, measured: str, seeds: int, **details: Any) -> Verdict:
-        few = f"; {seeds} seeds are too few to decide" if seeds < FEWEST_SEEDS else f"; {seeds} seeds"
-        return Verdict(
-            self.text, verdict, measured + few, {"kind": getattr(self, "kind", ""), "seeds": seeds, **details}
-        )
+    def _says(
+        self, verdict: Finding, measured: str, seeds: int, needed: Iterable[int | None] = (), **details: Any
+    ) -> Verdict:
+        """`needed` are how many seeds each of the comparisons would take to be decided (`Interval.seeds_to_decide`)."""
+        told = [measured, f"{seeds} seeds are too few to decide" if seeds < FEWEST_SEEDS else f"{seeds} seeds"]
+        known = {"kind": getattr(self, "kind", ""), "seeds": seeds}
+        numbers = list(needed)
+        if verdict == "undecided" and numbers and all(number is not None for number in numbers):
+            most = max(number for number in numbers if number is not None)
+            told.append(f"about {rounded(most)} like these would decide")
+            known["seeds_to_decide"] = most
+        return Verdict(self.text, verdict, "; ".join(told), known | details)

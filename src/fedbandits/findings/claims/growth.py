@@ -69,4 +69,6 @@ class Growth(BaseClaim):
             f"exponent {exponent}; {self.metric} {number(levels[0])} at {self.against} {number(first)}, "
             f"{number(levels[-1])} at {number(last)}"
         )
-        return self._says(exponent.within(self.above, self.below), measured, exponent.seeds, exponent=exponent.plain())
+        needed = [exponent.seeds_to_decide(self.above, self.below)]
+        found = exponent.within(self.above, self.below)
+        return self._says(found, measured, exponent.seeds, needed, exponent=exponent.plain())

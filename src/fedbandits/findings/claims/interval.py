@@ -25,6 +25,10 @@ class Interval:
     low: float
     high: float
     seeds: int
+    spread: float = math.nan
+    """The standard deviation between seeds, and"""
+    tail: float = math.nan
+    """the chance that is left on either side."""
 
     @classmethod
     def over(cls, values: FloatArray, comparisons: int = 1, sides: int = 2) -> Interval:
@@ -37,8 +41,9 @@ class Interval:
         if count < FEWEST_SEEDS or not np.isfinite(values).all():
             return cls(mean, -math.inf, math.inf, count)
         tail = (1 - CONFIDENCE) / comparisons / sides
-        reach = float(stdtrit(count - 1, 1 - tail) * np.std(values, ddof=1) / np.sqrt(count))
-        return cls(mean, mean - reach, mean + reach, count)
+        spread = float(np.std(values, ddof=1))
+        reach = _reach(count, spread, tail)
+        return cls(mean, mean - reach, mean + reach, count, spread, tail)
 
     @property
     def bounded(self) -> bool:
@@ -55,6 +60,21 @@ class Interval:
             return "holds"
         return "fails" if self.high < low or self.low > high else "undecided"
 
+    def seeds_to_decide(self, *bounds: float) -> int | None:
+        """How many seeds it takes until the interval contains none of `bounds`, if they have this mean and spread: an
+        estimate, as these are. None where nothing can be said, as if a bound is the mean itself.
+        """
+        gap = min((abs(self.mean - bound) for bound in bounds if math.isfinite(bound)), default=0.0)
+        if not self.bounded or not math.isfinite(self.spread) or gap <= 1e-9 * self.spread:
+            return None
+        low = high = FEWEST_SEEDS
+        while _reach(high, self.spread, self.tail) >= gap:
+            low, high = high, 2 * high
+        while high - low > 1:
+            middle = (low + high) // 2
+            low, high = (middle, high) if _reach(middle, self.spread, self.tail) >= gap else (low, middle)
+        return high
+
     def exp(self) -> Interval:
         """The interval of a ratio, from that of its logarithm."""
         low, high = (math.exp(self.low), math.exp(self.high)) if self.bounded else (self.low, self.high)
@@ -69,3 +89,8 @@ class Interval:
         """For a program: what is no number is None."""
         sides = {"mean": self.mean, "low": self.low, "high": self.high}
         return {name: side if math.isfinite(side) else None for name, side in sides.items()} | {"seeds": self.seeds}
+
+
+def _reach(seeds: int, spread: float, tail: float) -> float:
+    """How far the interval of a mean over so many seeds extends to either side."""
+    return float(stdtrit(seeds - 1, 1 - tail) * spread / math.sqrt(seeds))

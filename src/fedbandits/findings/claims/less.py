@@ -65,6 +65,7 @@ class Less(BaseClaim):
             all_of([_in_each(runs) if self.every else gap.below(0) for gap, runs in zip(gaps, apart, strict=True)]),
             f"{self.metric}{after} {number(of)} of {self.of},{times} " + f";{times} ".join(told),
             len(pairs),
+            [] if self.every else [gap.seeds_to_decide(0) for gap in gaps if gap.below(0) == "undecided"],
             of=of,
             than=dict(zip(self.others, than, strict=True)),
             difference={other: gap.plain() for other, gap in zip(self.others, gaps, strict=True)},

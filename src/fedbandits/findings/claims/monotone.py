@@ -65,6 +65,7 @@ class Monotone(BaseClaim):
             all_of(found),
             "; ".join([f"{self.metric} {chain}", *doubts]),
             len(pairs),
+            [step.seeds_to_decide(0) for step, finding in zip(steps, found, strict=True) if finding == "undecided"],
             levels=dict(zip(names, levels, strict=True)),
             steps=found,
         )
