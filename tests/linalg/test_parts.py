@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -109,50 +110,31 @@ class Wrapped(NamedTuple):
     weight: float
 
 
-def value(thing):
-    raise NotImplementedError
+def worth_of(decorate: Callable[[Any], Any]) -> Any:
+    """A compiled function of things that may be wrapped: the product of their weights, found by a part that calls
+    itself for what is inside.
+    """
 
+    def worth(thing):
+        raise NotImplementedError
 
-@jit_nested
-def through(wrapped):
-    return value(wrapped.inner) * wrapped.weight
+    @decorate
+    def through(wrapped):
+        return worth(wrapped.inner) * wrapped.weight
 
+    @overload(worth)
+    def _(thing):
+        if isinstance(thing, types.NamedTuple | types.NamedUniTuple):
+            return lambda thing: through(thing)
+        return lambda thing: thing
 
-@overload(value)
-def _value(thing):
-    if isinstance(thing, types.NamedTuple | types.NamedUniTuple):
-        return lambda thing: through(thing)
-    return lambda thing: thing
+    return jit(lambda thing: worth(thing))
 
 
 def test_wrappers_may_be_put_around_each_other():
-    @jit
-    def outside(thing):
-        return value(thing)
-
-    assert outside(Wrapped(Wrapped(Wrapped(2.0, 3.0), 5.0), 7.0)) == 210.0
-
-
-def worth(thing):
-    raise NotImplementedError
-
-
-@jit_inside
-def hastily(wrapped):
-    return worth(wrapped.inner) * wrapped.weight
-
-
-@overload(worth)
-def _worth(thing):
-    if isinstance(thing, types.NamedTuple | types.NamedUniTuple):
-        return lambda thing: hastily(thing)
-    return lambda thing: thing
+    assert worth_of(jit_nested)(Wrapped(Wrapped(Wrapped(2.0, 3.0), 5.0), 7.0)) == 210.0
 
 
 def test_a_part_that_contains_itself_for_other_types_is_refused():
-    @jit
-    def outside(thing):
-        return worth(thing)
-
-    with pytest.raises(TypeError, match="hastily contains itself, for other types: this is what jit_nested is for"):
-        outside(Wrapped(Wrapped(2.0, 3.0), 5.0))
+    with pytest.raises(TypeError, match="through contains itself, for other types: this is what jit_nested is for"):
+        worth_of(jit_inside)(Wrapped(Wrapped(2.0, 3.0), 5.0))
