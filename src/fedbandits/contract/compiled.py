@@ -23,6 +23,7 @@ from collections.abc import Callable
 from functools import cache
 from typing import Any, NamedTuple, TypeVar, cast
 
+import numpy as np
 from numba.core import types
 from numba.extending import overload
 
@@ -32,7 +33,9 @@ from fedbandits.linalg import ingredients
 from fedbandits.linalg.jit import INSIDE, jit_inside
 
 ADDED, BELOW = 0, 1
-"""How a mean reward and a shock become a reward: mean + shock, or 1 where the shock lies below the mean, else 0."""
+"""How a mean reward and a shock become a reward: mean + shock, or a height h where h times the shock lies below the
+mean, else 0."""
+NOTHING: FloatArray = np.empty((0, 0))
 
 State = Any
 """A named tuple of arrays and numbers, of a type that `stands_for` knows."""
@@ -65,6 +68,10 @@ class Block(NamedTuple):
     """Where arms come from that are found right before a decision (`show`), and perhaps what choices bring (`pay`), in
     a named tuple of a type that `stands_for` knows: `arms` and `means` then have as many rows as that needs, and they,
     `best` and `chance` are room to write into. None where all of them are drawn."""
+    height: float = 1.0
+    """What is earned when the shock lies `BELOW`."""
+    outliers: FloatArray = NOTHING
+    """(B, w) what is earned instead, NaN where nothing is; of no size where that is so everywhere."""
 
 
 def show(source: State, block: Block, s: int, a: int, i: int) -> int:
@@ -165,7 +172,9 @@ def _drawn_pay(source: State, block: Block, s: int, a: int, i: int, pick: int) -
     """`pay` by means and shocks."""
     row = s * block.who.shape[1] + a if block.means.shape[0] > 1 else 0
     mean, shock = block.means[row, pick], block.shocks[s, a]
-    reward = (1.0 if shock < mean else 0.0) if block.law == BELOW else mean + shock
+    reward = (block.height if block.height * shock < mean else 0.0) if block.law == BELOW else mean + shock
+    if block.outliers.size > 0 and not np.isnan(block.outliers[s, a]):
+        reward = block.outliers[s, a]
     return reward, block.best[s, a] - mean
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import ClassVar, Protocol
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 from scipy.special import gamma
@@ -22,7 +22,8 @@ from fedbandits.linalg.links import LinkName, MeanFunction, means
 
 class Law(Protocol):
     """How scores become mean rewards, and mean rewards observed ones. One of which compiled loops know how it does the
-    latter, from one shock for each decision, has the number of that way as `compiled` (`contract.compiled`).
+    latter, from one shock for each decision, has the number of that way as `compiled` (`contract.compiled`), and
+    perhaps a `height`; see `in_block`.
     """
 
     def means(self, scores: FloatArray) -> FloatArray:
@@ -124,6 +125,12 @@ class TwoPoint:
     """y is `value` with probability mean / value, else 0: a scaled Bernoulli law, for means in [0, value]."""
 
     value: float
+    compiled: ClassVar[int] = BELOW
+
+    @property
+    def height(self) -> float:
+        """See `Law`."""
+        return self.value
 
     def means(self, scores: FloatArray) -> FloatArray:
         """The scores themselves."""
@@ -232,6 +239,15 @@ class Contaminated:
         """The outlier where there is one, else the reward by `law`."""
         outlier = shocks[..., 1]
         return np.where(np.isnan(outlier), self.law.rewards(means, shocks[..., 0]), outlier)
+
+
+def in_block(law: Law, shocks: FloatArray) -> dict[str, Any] | None:
+    """The parts of a `Block` that say how rewards are made of `shocks`; None where compiled loops do not know."""
+    if isinstance(law, Contaminated):
+        clean = in_block(law.law, np.ascontiguousarray(shocks[..., 0]))
+        return None if clean is None else clean | {"outliers": np.ascontiguousarray(shocks[..., 1])}
+    code = getattr(law, "compiled", None)
+    return None if code is None else {"law": code, "height": float(getattr(law, "height", 1.0)), "shocks": shocks}
 
 
 def law_of(link: LinkName, noise: float) -> Law:

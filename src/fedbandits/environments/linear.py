@@ -23,7 +23,7 @@ from fedbandits.environments import attendance, hashed_arms
 from fedbandits.environments.arms import ArmSource, FreshArms, OneSetOfArms, PoolArms, Spread
 from fedbandits.environments.attendance import Attendance
 from fedbandits.environments.hashed_arms import HashedArms
-from fedbandits.environments.laws import Gaussian, Law, Uniform
+from fedbandits.environments.laws import Gaussian, Law, Uniform, in_block
 from fedbandits.linalg.jit import jit
 from fedbandits.linalg.links import MeanFunction
 
@@ -121,13 +121,15 @@ class LinearWorld(World):
 
     def block(self, step: int) -> Block | None:
         """See `World`: where everybody is there, and rewards are made of a mean and one shock."""
-        law = getattr(self._law, "compiled", None)
-        if self._presence is not None or law is None or not untouched(self, LinearWorld, "turn", "pay"):
+        if self._presence is not None or not untouched(self, LinearWorld, "turn", "pay"):
             return None
         if isinstance(self._source, HashedArms):
-            return self._hashed_block(step, self._source, law)
+            return self._hashed_block(step, self._source)
         drawn, _ = self._seek(step)
         if self._handed_over is None:
+            earned = in_block(self._law, drawn.shocks)
+            if earned is None:
+                return None
             self._handed_over = Block(
                 first=self._block * self._steps,
                 who=_writable(drawn.who),
@@ -135,8 +137,7 @@ class LinearWorld(World):
                 means=_lines(drawn.means),
                 best=_writable(drawn.best),
                 chance=_writable(drawn.chance),
-                shocks=drawn.shocks,
-                law=law,
+                **earned,
             )
         return self._handed_over
 
@@ -146,12 +147,15 @@ class LinearWorld(World):
         if size == 0:
             self._kept.clear()
 
-    def _hashed_block(self, step: int, source: HashedArms, law: int) -> Block:
+    def _hashed_block(self, step: int, source: HashedArms) -> Block | None:
         """The turns around `step`, of which arms are found one decision at a time."""
         first = step - step % self._steps
         if self._handed_over is None or self._handed_over.first != first:
             rng = self._generator(first // self._steps)
             who = attendance.draw(self._schedule, self.problem.agents, first, self._steps, rng)
+            earned = in_block(self._law, self._law.shocks(rng, who.shape))
+            if earned is None:
+                return None
             link = MeanFunction(getattr(self._law, "link", "identity")).code
             self._handed_over = Block(
                 first=first,
@@ -160,8 +164,7 @@ class LinearWorld(World):
                 means=np.empty((1, source.arms)),
                 best=np.empty(who.shape),
                 chance=np.empty(who.shape),
-                shocks=self._law.shocks(rng, who.shape),
-                law=law,
+                **earned,
                 source=source.compiled(self.theta, link),
             )
         return self._handed_over
