@@ -13,7 +13,7 @@ import fedbandits as fb
 from conformance.gossip import GossipLinUCB
 from fedbandits.contract.catalogue import ConfigError
 from fedbandits.contract.description import describe, plain
-from fedbandits.findings.records import read_record
+from fedbandits.findings.records import read_record, write_settings
 from fedbandits.findings.results import Results
 from fedbandits.graphs.network import Given
 from fedbandits.simulation.options import RunOptions
@@ -255,3 +255,23 @@ def test_settings_are_json_for_anyone(tmp_path):
     assert held["identity"]["algorithms"]["never"]["gamma_up"] == "inf"
     assert held["identity"]["version"] == fb.__version__
     assert plain({"a": np.float64(1.5), "b": (np.int64(2), None, True)}) == {"a": 1.5, "b": [2, None, True]}
+
+
+def test_nothing_is_decided_before_a_run_is_finished(tmp_path):
+    claim = {"kind": "less", "text": "one is below two", "metric": "regret", "of": "one", "than": "two"}
+    settings = {
+        "title": "T",
+        "source": "",
+        "description": "",
+        "identity": {},
+        "seeds": [0, 1],
+        "sweep": [],
+        "cases": [{"label": name, "point": {}} for name in ("one", "two")],
+        "claims": [claim],
+        "published": [],
+    }
+    write_settings(tmp_path, settings)
+    (tmp_path / "runs").mkdir()
+    results = Results.load(tmp_path)
+    assert results.missing == 4
+    assert [(verdict.verdict, verdict.measured) for verdict in results.claims] == [("undecided", "no run is finished")]

@@ -92,9 +92,14 @@ class Results:
             settings={**settings["identity"], "seeds": settings["seeds"]},
             sweep=sweep,
             frame=frame,
-            claims=[claim.judge(frame, final) for claim in parse_claims(settings["claims"])],
+            claims=[
+                claim.judge(frame, final) if ranked else Verdict(claim.text, "undecided", "no run is finished")
+                for claim in parse_claims(settings["claims"])
+            ],
             missing=len(cases) * len(settings["seeds"]) - len(ranked),
-            published=[Published.model_validate(figure).beside(final) for figure in settings.get("published", [])],
+            published=[
+                Published.model_validate(figure).beside(final) for figure in settings.get("published", []) if ranked
+            ],
             portraits=[Portrait(row[0], row[1], row[2], row[3].portrait) for row in ranked if row[3].portrait],
         )
 
