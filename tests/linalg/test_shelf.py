@@ -133,3 +133,31 @@ def test_what_was_made_of_something_else_is_made_anew(tmp_path, before, after, v
     (tmp_path / "in_parts" / "parts.py").write_text(PARTS.replace(before, after))
     assert called() == [value, 0]
     assert called() == [value, 1]
+
+
+def test_what_is_said_of_a_function_is_no_part_of_it_and_neither_are_objects():
+    from fedbandits.linalg.ingredients import digest
+
+    def made(text: str, things: tuple[object, ...]) -> str:
+        names: dict[str, object] = {"THINGS": things, "__name__": "fedbandits.made_up"}
+        exec(f'def total(x):\n    """{text}"""\n    return x + THINGS[0]', names)
+        return digest(names["total"], [])
+
+    assert made("One.", (1, "a")) == made("Two.", (1, "a"))
+    assert made("One.", (1, "a")) != made("One.", (2, "a"))
+    assert made("One.", (object(),)) == made("One.", (object(),)), "whose words differ from process to process"
+
+
+def test_a_variable_that_is_not_there_yet_is_passed_over():
+    from fedbandits.linalg.ingredients import digest
+
+    def outer():
+        def inner(x):
+            return x + later
+
+        found = digest(inner, [])
+        later = 1
+        return found, digest(inner, []), later
+
+    before, _, _ = outer()
+    assert len(before) == 64

@@ -9,12 +9,13 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Iterable, Iterator
 from functools import cache
-from types import CodeType, FunctionType, ModuleType
+from types import CellType, CodeType, FunctionType, ModuleType
 from typing import Any
 
 from numba.core.dispatcher import Dispatcher
 from numba.core.extending import _Intrinsic
 
+_OURS = "fedbandits"
 Stub = Callable[..., Any]
 _meanings: dict[Stub, Callable[[type], Iterable[Any]]] = {}
 
@@ -45,35 +46,39 @@ def digest(function: FunctionType, kinds: Iterable[type]) -> str:
 
 @cache
 def _own(function: FunctionType) -> tuple[str, tuple[FunctionType, ...], tuple[Stub, ...]]:
-    """What is written in a function and the values it names, the functions, and the stubs."""
-    home = _package(function.__module__)
+    """What is written in a function and the values it names, the functions of its own package and of ours, and the
+    stubs.
+    """
+    home = {_package(function.__module__), _OURS}
     written = [_plain(function.__defaults__)]
     parts: list[FunctionType] = []
     stubs: list[Stub] = []
     named = list(_named(function, home))
     for code in _codes(function.__code__):
-        constants = [_plain(one) for one in code.co_consts if not isinstance(one, CodeType)]
+        said = function.__doc__  # which is a constant, too
+        constants = [_plain(one) for one in code.co_consts if not isinstance(one, CodeType) and one != said]
         written.append(f"{code.co_code.hex()} {constants} {code.co_names}")
     for name, value in sorted(named, key=lambda pair: pair[0]):
         if isinstance(value, FunctionType) and value in _meanings:
             stubs.append(value)
-        elif found := [one for one in _functions(value) if _package(one.__module__) == home]:
+        elif found := [one for one in _functions(value) if _package(one.__module__) in home]:
             parts.extend(found)
             written.append(f"{name} {_plain(getattr(value, 'targetoptions', None))}")
-        elif isinstance(value, bool | int | float | str | tuple):
+        elif _is_plain(value):
             written.append(f"{name} {_plain(value)}")
     return "\n".join(written), tuple(parts), tuple(stubs)
 
 
-def _named(function: FunctionType, home: str) -> Iterator[tuple[str, Any]]:
+def _named(function: FunctionType, home: set[str]) -> Iterator[tuple[str, Any]]:
     """What its names stand for: variables around it, those of its module, and what it may take out of modules."""
     names = {name for code in _codes(function.__code__) for name in code.co_names}
     cells = zip(function.__code__.co_freevars, function.__closure__ or (), strict=True)
-    around = {name: cell.cell_contents for name, cell in cells}
+    around = {name: cell.cell_contents for name, cell in cells if cell != CellType()}
     for name, value in [*around.items(), *((name, function.__globals__.get(name)) for name in names)]:
         if isinstance(value, ModuleType):
-            if _package(value.__name__) == home:
-                yield from ((f"{name}.{inner}", getattr(value, inner)) for inner in names if hasattr(value, inner))
+            if _package(value.__name__) in home:
+                held = vars(value)  # as it is: asking a module may load what nobody needs
+                yield from ((f"{name}.{inner}", held[inner]) for inner in names if inner in held)
         else:
             yield name, value
 
@@ -92,6 +97,12 @@ def _codes(code: CodeType) -> Iterator[CodeType]:
     for one in code.co_consts:
         if isinstance(one, CodeType):
             yield from _codes(one)
+
+
+def _is_plain(value: Any) -> bool:
+    if isinstance(value, tuple):
+        return all(map(_is_plain, value))
+    return isinstance(value, bool | int | float | str | None)
 
 
 def _plain(value: Any) -> str:
