@@ -8,8 +8,26 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from fedbandits.linalg.directions import unit_lanes
-from fedbandits.linalg.hashed import hashed, hashed_normals, room_for_normals
+from fedbandits.linalg import directions
+from fedbandits.linalg import hashed as parts
+from fedbandits.linalg.hashed import room_for_normals
+from fedbandits.linalg.jit import jit_exactly
+
+
+@jit_exactly
+def hashed(k0, k1, x0, x1):
+    return parts.hashed(k0, k1, x0, x1)
+
+
+@jit_exactly
+def hashed_normals(k0, k1, salt, room):
+    parts.hashed_normals(k0, k1, salt, room)
+
+
+@jit_exactly
+def unit_lanes(normals, scale, theta, own, lanes, means, row):
+    directions.unit_lanes(normals, scale, theta, own, lanes, means, row)
+
 
 WORD = np.uint32
 

@@ -19,7 +19,7 @@ from fedbandits.environments.arms import Spread, deviations
 from fedbandits.linalg.borrowing import borrowed
 from fedbandits.linalg.directions import unit_lanes
 from fedbandits.linalg.hashed import Room, hashed, hashed_normals, room_for_normals
-from fedbandits.linalg.jit import jit_exactly, jit_inside, jit_part_exactly
+from fedbandits.linalg.jit import jit_exactly, jit_inside, jit_inside_exactly
 from fedbandits.linalg.links import to_means
 from fedbandits.linalg.recycled import Recycled
 
@@ -46,7 +46,7 @@ class Hashed(NamedTuple):
     room: Room
 
 
-@jit_part_exactly
+@jit_inside_exactly
 def _show(arms: Hashed, step: int, i: int, lanes: FloatArray, means: FloatArray, row: int) -> None:
     """Write what agent i sees in `step` into `lanes[row]` (d, K), and the scores <theta_i, x> into `means[row]`."""
     _, dim, count = lanes.shape
@@ -61,7 +61,7 @@ def _show(arms: Hashed, step: int, i: int, lanes: FloatArray, means: FloatArray,
             means[row, k] += arms.theta[own, dim - 1]
 
 
-@jit_part_exactly
+@jit_inside_exactly
 def _look_out(means: FloatArray, row: int) -> tuple[float, float]:
     """The highest of `means[row]` (K,), and their mean."""
     best, total = means[row, 0], means[row, 0]

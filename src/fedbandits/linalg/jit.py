@@ -65,6 +65,11 @@ def jit_inside(function: F) -> F:
     return _compiled(function, **INSIDE)
 
 
+def jit_inside_exactly(function: F) -> F:
+    """As `jit_inside`, every operation being done as it is written."""
+    return _compiled(function, **(INSIDE | {"fastmath": False}))
+
+
 def jit_nested(function: F) -> F:
     """As `jit_inside`, for parts that contain themselves, compiled for other types, as wrappers do that may be put
     around each other: what the compiler is busy with it cannot begin anew.

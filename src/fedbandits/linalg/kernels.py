@@ -18,7 +18,7 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from fedbandits.linalg.jit import jit, jit_part
+from fedbandits.linalg.jit import jit, jit_inside, jit_part
 from fedbandits.linalg.simd import Address, Value, add, address, load, mul, muladd, root, store, target, total, zero
 
 Floats = NDArray[np.float64]
@@ -75,7 +75,7 @@ def _check_model(inverse: Floats, theta: Floats, d: int) -> None:
 # --- tiles
 
 
-@jit_part
+@jit_inside
 def registers_for(left: int, size: int) -> int:
     """Registers of the next tile when `left` of `size` >= 4 numbers remain.
 
@@ -91,7 +91,7 @@ def registers_for(left: int, size: int) -> int:
     return 1
 
 
-@jit_part
+@jit_inside
 def _combine_tile(
     none: Value, weights: Address, step: int, rows: Address, pitch: int, count: int, out: Address
 ) -> None:
@@ -132,7 +132,7 @@ def _combine(weights: Address, step: int, rows: Address, pitch: int, count: int,
 # --- choosing
 
 
-@jit_part
+@jit_inside
 def score_by_two(
     none: Value,
     inverse: Address,
@@ -177,7 +177,7 @@ def score_by_two(
     store(out, 0, muladd(width, root(mul(2.0, square)), mean))
 
 
-@jit_part
+@jit_inside
 def score_by_four(
     none: Value,
     inverse: Address,
@@ -245,7 +245,7 @@ def score_by_four(
     store(out, 0, muladd(width, root(mul(2.0, square)), mean))
 
 
-@jit_part
+@jit_inside
 def _score_agent(
     inverse: Address, theta: Address, width: float, lanes: Address, d: int, arms: int, out: Address
 ) -> None:
@@ -267,7 +267,7 @@ def _score_agent(
         k += 4 * registers
 
 
-@jit_part
+@jit_inside
 def pad(lanes: Address, d: int, arms: int, out: Address) -> None:
     """Widen fewer than four arms to four, the new ones being zero (as `out` is at first)."""
     for i in range(d):
@@ -275,7 +275,7 @@ def pad(lanes: Address, d: int, arms: int, out: Address) -> None:
             store(out, 4 * i + k, load(0.0, lanes, i * arms + k))
 
 
-@jit_part
+@jit_inside
 def first_best(row: Address, arms: int) -> int:
     """Index of the greatest number, the lowest among equals; -1 if any of them is not finite."""
     best = -np.inf
@@ -290,7 +290,7 @@ def first_best(row: Address, arms: int) -> int:
     return pick
 
 
-@jit_part
+@jit_inside
 def _score_one(
     inverse: Address,
     theta: Address,
@@ -389,7 +389,7 @@ def pick_optimistic(inverse: Floats, theta: Floats, width: Floats, who: Ints, la
     return out
 
 
-@jit_part
+@jit_inside
 def pick_one(inverse: Floats, theta: Floats, i: int, width: float, arms: Floats, row: int, room: Floats) -> int:
     """What `pick_optimistic` finds for agent i among the arms in `arms[row]`, as part of a longer compiled loop.
 
@@ -444,7 +444,7 @@ def pick_greedy(theta_rows: Floats, lanes: Floats) -> Ints:
 # --- learning
 
 
-@jit_part
+@jit_inside
 def gather(lanes: Address, d: int, arms: int, pick: int, out: Address) -> None:
     """Write the arm `pick` of an agent's lanes (d, K)."""
     for i in range(d):
@@ -469,7 +469,7 @@ def chosen(lanes: Floats, picks: Ints) -> Floats:
     return out
 
 
-@jit_part
+@jit_inside
 def dot(a: Address, b: Address, d: int) -> float:
     """<a, b>."""
     none = zero(1)
@@ -483,13 +483,13 @@ def dot(a: Address, b: Address, d: int) -> float:
     return result
 
 
-@jit_part
+@jit_inside
 def product(matrix: Address, x: Address, d: int, out: Address) -> None:
     """out = M x for a symmetric M, whose rows serve as its columns."""
     weighted(x, matrix, d, d, d, out)
 
 
-@jit_part
+@jit_inside
 def weighted(weights: Address, rows: Address, pitch: int, count: int, size: int, out: Address) -> None:
     """out[c] = sum_j weights[j] rows[j, c] over `count` rows of `size` numbers, which begin `pitch` apart."""
     if size < 4:
@@ -541,7 +541,7 @@ def _add_total(some: Value, row: Address, whole: int, size: int, x: Address, out
     store(out, 0, load(0.0, out, 0) + result)
 
 
-@jit_part
+@jit_inside
 def axpy(scale: float, x: Address, y: Address, d: int) -> None:
     """y += scale x, the last and perhaps overlapping register being read before any is written."""
     none = zero(1)
@@ -555,7 +555,7 @@ def axpy(scale: float, x: Address, y: Address, d: int) -> None:
     store(y, d - 4, last)
 
 
-@jit_part
+@jit_inside
 def _add_outer_tile(none: Value, sign: float, x: Address, columns: Address, d: int, matrix: Address) -> None:
     right = mul(sign, load(none, columns, 0))
     for i in range(d):
@@ -563,7 +563,7 @@ def _add_outer_tile(none: Value, sign: float, x: Address, columns: Address, d: i
         matrix = address(matrix, d)
 
 
-@jit_part
+@jit_inside
 def add_outer(sign: float, x: Address, d: int, matrix: Address, last: Address) -> None:
     """M += sign x x', sign = 1 or -1, with room for four numbers at `last`.
 
@@ -600,7 +600,7 @@ def add_outer(sign: float, x: Address, d: int, matrix: Address, last: Address) -
         _add_outer_tile(zero(1), sign, x, last, d, address(matrix, d - 4))
 
 
-@jit_part
+@jit_inside
 def sherman_morrison(
     inverse: Address, theta: Address, x: Address, y: float, d: int, u: Address, last: Address
 ) -> float:
@@ -687,7 +687,7 @@ def accumulate(gram: Floats, moment: Floats, count: Floats, who: Ints, x: Floats
     _accumulate_into(gram, moment, count, who, x, y, np.empty(4))
 
 
-@jit_part
+@jit_inside
 def _observe_at(
     inverse: Floats,
     theta: Floats,
@@ -717,7 +717,7 @@ def _observe_at(
     return gain
 
 
-@jit_part
+@jit_inside
 def observe_one(
     inverse: Floats,
     theta: Floats,
