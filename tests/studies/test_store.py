@@ -257,7 +257,8 @@ def test_settings_are_json_for_anyone(tmp_path):
     assert plain({"a": np.float64(1.5), "b": (np.int64(2), None, True)}) == {"a": 1.5, "b": [2, None, True]}
 
 
-def test_nothing_is_decided_before_a_run_is_finished(tmp_path):
+@pytest.mark.parametrize("sweep", [[], ["dim"], ["clients"]])
+def test_nothing_is_decided_before_a_run_is_finished(tmp_path, sweep):
     claim = {"kind": "less", "text": "one is below two", "metric": "regret", "of": "one", "than": "two"}
     settings = {
         "title": "T",
@@ -265,8 +266,8 @@ def test_nothing_is_decided_before_a_run_is_finished(tmp_path):
         "description": "",
         "identity": {},
         "seeds": [0, 1],
-        "sweep": [],
-        "cases": [{"label": name, "point": {}} for name in ("one", "two")],
+        "sweep": sweep,
+        "cases": [{"label": name, "point": dict.fromkeys(sweep, 3)} for name in ("one", "two")],
         "claims": [claim],
         "published": [],
     }

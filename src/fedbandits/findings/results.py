@@ -113,7 +113,8 @@ def tidy(rows: Iterable[tuple[str, Mapping[str, Any], int, Run]], sweep: Sequenc
         heads = pd.DataFrame(where, index=run.frame.index)
         parts.append(pd.concat([heads, run.frame], axis=1).assign(seconds=run.seconds))
     if not parts:
-        return pd.DataFrame(columns=["algorithm", *sweep, "seed", "clients", "step", "seconds"])
+        # a sweep may be over the number of clients
+        return pd.DataFrame(columns=list(dict.fromkeys(["algorithm", *sweep, "seed", "clients", "step", "seconds"])))
     return pd.concat(parts, ignore_index=True)
 
 
