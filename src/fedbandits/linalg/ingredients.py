@@ -15,7 +15,7 @@ from typing import Any
 from numba.core.dispatcher import Dispatcher
 from numba.core.extending import _Intrinsic
 
-_OURS = "fedbandits"
+OURS = "fedbandits"
 Stub = Callable[..., Any]
 _meanings: dict[Stub, Callable[[type], Iterable[Any]]] = {}
 
@@ -49,7 +49,7 @@ def _own(function: FunctionType) -> tuple[str, tuple[FunctionType, ...], tuple[S
     """What is written in a function and the values it names, the functions of its own package and of ours, and the
     stubs.
     """
-    home = {_package(function.__module__), _OURS}
+    home = {package_of(function.__module__), OURS}
     written = [_plain(function.__defaults__)]
     parts: list[FunctionType] = []
     stubs: list[Stub] = []
@@ -61,7 +61,7 @@ def _own(function: FunctionType) -> tuple[str, tuple[FunctionType, ...], tuple[S
     for name, value in sorted(named, key=lambda pair: pair[0]):
         if isinstance(value, FunctionType) and value in _meanings:
             stubs.append(value)
-        elif found := [one for one in _functions(value) if _package(one.__module__) in home]:
+        elif found := [one for one in _functions(value) if package_of(one.__module__) in home]:
             parts.extend(found)
             written.append(f"{name} {_plain(getattr(value, 'targetoptions', None))}")
         elif _is_plain(value):
@@ -76,7 +76,7 @@ def _named(function: FunctionType, home: set[str]) -> Iterator[tuple[str, Any]]:
     around = {name: cell.cell_contents for name, cell in cells if cell != CellType()}
     for name, value in [*around.items(), *((name, function.__globals__.get(name)) for name in names)]:
         if isinstance(value, ModuleType):
-            if _package(value.__name__) in home:
+            if package_of(value.__name__) in home:
                 held = vars(value)  # as it is: asking a module may load what nobody needs
                 yield from ((f"{name}.{inner}", held[inner]) for inner in names if inner in held)
         else:
@@ -118,5 +118,6 @@ def _name(thing: Any) -> str:
     return f"{thing.__module__}.{thing.__qualname__}"
 
 
-def _package(module: str) -> str:
+def package_of(module: str) -> str:
+    """The name of the package that a module of that name belongs to."""
     return module.partition(".")[0]

@@ -19,9 +19,7 @@ from typing import Any, cast
 from numba.core import types
 from numba.core.caching import FunctionCache
 
-from fedbandits.linalg.ingredients import digest
-
-_OURS = "fedbandits"
+from fedbandits.linalg.ingredients import OURS, digest, package_of
 
 
 class Shelf(FunctionCache):
@@ -50,8 +48,8 @@ class Shelf(FunctionCache):
         return (*super()._index_key(sig, codegen), made_of, _how())  # type: ignore[no-untyped-call]
 
     def _known(self, sig: Any) -> bool:
-        at_home = {_package(self._py_func.__module__), _OURS}
-        return all(_package(kind.__module__) in at_home for kind in _named(getattr(sig, "args", sig)))
+        at_home = {package_of(self._py_func.__module__), OURS}
+        return all(package_of(kind.__module__) in at_home for kind in _named(getattr(sig, "args", sig)))
 
 
 def _named(kinds: Iterable[Any]) -> Iterable[type]:
@@ -68,7 +66,3 @@ def _how() -> str:
     """A number for the compiler's options, and for what we have changed of it."""
     here = Path(__file__)
     return sha256(b"".join(here.with_name(name).read_bytes() for name in ("jit.py", "parts.py"))).hexdigest()
-
-
-def _package(module: str) -> str:
-    return module.partition(".")[0]

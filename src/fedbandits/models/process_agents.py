@@ -11,7 +11,9 @@ from fedbandits.contract.arrays import FloatArray, IntArray, check_arms, check_f
 from fedbandits.contract.compiled import choose, learn, quiet, stands_for, untouched
 from fedbandits.contract.streams import Streams, WordArray, next_uniform
 from fedbandits.linalg.jit import jit_inside, jit_part, jit_part_exactly
+from fedbandits.linalg.kernels import first_best
 from fedbandits.linalg.quantiles import address_of, normal_quantile
+from fedbandits.linalg.simd import target
 from fedbandits.models.climbing import Climbing
 from fedbandits.models.judging import DrawingAgents, JudgingAgents
 from fedbandits.models.kernels import Kernel
@@ -91,14 +93,10 @@ def _widen(spread: FloatArray, width: float, ridge: float) -> None:
 
 @jit_part_exactly
 def _pick(mean: FloatArray, spread: FloatArray) -> int:
-    best, found = mean[0] + spread[0], 0
-    for k in range(len(mean)):
-        score = mean[k] + spread[k]
-        if not abs(score) < np.inf:
-            return -1
-        if score > best:
-            best, found = score, k
-    return found
+    """The first of the highest sums, which take the place of `spread`."""
+    for k in range(len(spread)):
+        spread[k] = mean[k] + spread[k]
+    return first_best(target(spread, 0), len(spread))
 
 
 @jit_part_exactly
@@ -182,18 +180,20 @@ class ProcessAgents(JudgingAgents, Climbing):
 
     def tend(self) -> None:
         """See `Population`."""
-        if isinstance(self.models, Processes):
-            self.models.grow()
+        models = self.models
+        if isinstance(models, Processes) and models.solved.shape[1] < models.capacity and self._cramped(models):
+            models.grow()
 
     def _exact(self) -> Exact | None:
         """None where compiled loops do not know the processes, or the width, or somebody has no room to learn."""
-        models, keep = self.models, -1 if self._keep is None else self._keep
-        if type(models) is not Processes or not isinstance(self._rule, Radius):
+        models = self.models
+        if type(models) is not Processes or not isinstance(self._rule, Radius) or self._cramped(models):
             return None
-        full = models.count >= models.solved.shape[1]
-        if (full & (models.count != keep)).any():
-            return None
-        return Exact(models.arrays(), self._rule, keep)
+        return Exact(models.arrays(), self._rule, -1 if self._keep is None else self._keep)
+
+    def _cramped(self, models: Processes) -> bool:
+        """Whether somebody who goes on learning has no room to."""
+        return bool(((models.count >= models.solved.shape[1]) & (models.count != self._keep)).any())
 
     def _judged(self, who: IntArray, arms: FloatArray) -> tuple[FloatArray, FloatArray]:
         """(w, K) what is expected of every arm, and width sigma / sqrt(lambda)."""

@@ -82,24 +82,23 @@ class Processes(Stateful):
         return ProcessArrays(self.kernel.code, self._rates, float(self.ridge), *known)
 
     def grow(self) -> None:
-        """Make more room where somebody has filled it, up to `capacity`."""
-        room = self.solved.shape[1]
-        if self.count.max(initial=0) < room or room >= self.capacity:
-            return
-        larger = min(2 * room, self.capacity)
+        """Make more room, up to `capacity`."""
+        larger = min(2 * self.solved.shape[1], self.capacity)
         self.points = longer(self.points, larger)
         self.solved = longer(self.solved, larger)
         self.factor = longer(self.factor, packed(larger))
 
     def _make_room(self, who: IntArray) -> None:
-        if self.count[who].max() >= self.capacity:
+        most = int(self.count[who].max())
+        if most >= self.capacity:
             full = who[self.count[who] >= self.capacity]
             raise ConfigError(
                 f"capacity: agents {full[:5].tolist()} have made {self.capacity} observations, which is all an exact "
                 "process keeps here; raise capacity, whose memory grows with its square, or use gp-ucb-features, whose "
                 "memory does not grow"
             )
-        self.grow()
+        if most >= self.solved.shape[1]:
+            self.grow()
 
     def _share(self, agent: int, prefix: str) -> State:
         """What the agent has used: how much room there is beyond depends on the others."""
