@@ -15,6 +15,8 @@ Conventions are those of `linalg.kernels`, whose parts this is made of.
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -39,6 +41,27 @@ Ints = NDArray[np.int64]
 
 _TILE = 20
 """Arms of the widest tile."""
+
+
+class Resting(NamedTuple):
+    """Agents that rest on rows of shared arrays, with room for r observations of their own."""
+
+    inverse: Floats
+    """(m, d, d) V_e^-1."""
+    theta: Floats
+    """(m, d) theta_e."""
+    row: Ints
+    """(n,) which row an agent rests on."""
+    own: Floats
+    """(n, r, d) the vectors u."""
+    weight: Floats
+    """(n, r) the numbers z."""
+    points: Floats
+    """(n, r, d) the arms that were observed."""
+    rewards: Floats
+    """(n, r) what they brought."""
+    held: Ints
+    """(n,) how many observations there are."""
 
 
 @jit_part
@@ -117,187 +140,114 @@ def _scores(
 
 
 @jit_part
-def _score_one(
-    inverse: Floats,
-    theta: Floats,
-    row: Ints,
-    own: Floats,
-    weight: Floats,
-    held: Ints,
-    i: int,
-    width: float,
-    lanes: Floats,
-    at: int,
-    scratch: Floats,
-) -> Address:
+def _score_one(agents: Resting, i: int, width: float, lanes: Floats, at: int, scratch: Floats) -> Address:
     """Where the scores of agent i are, among the arms in `lanes[at]`."""
     _, d, arms = lanes.shape
-    room = own.shape[1]
+    room = agents.own.shape[1]
     estimate, nothing, norms = target(scratch, 0), target(scratch, d), target(scratch, 2 * d)
     padded, out = target(scratch, 2 * d + _TILE), target(scratch, 6 * d + _TILE)
-    e = row[i]
-    vectors = address(own, i * room * d)
+    e = agents.row[i]
+    vectors = address(agents.own, i * room * d)
     for c in range(d):
-        store(estimate, c, theta[e, c])
-    for v in range(held[i]):
-        axpy(weight[i, v], address(vectors, v * d), estimate, d)
-    v_e, x = address(inverse, e * d * d), address(lanes, at * d * arms)
+        store(estimate, c, agents.theta[e, c])
+    for v in range(agents.held[i]):
+        axpy(agents.weight[i, v], address(vectors, v * d), estimate, d)
+    v_e, x = address(agents.inverse, e * d * d), address(lanes, at * d * arms)
     if arms < 4:
         pad(x, d, arms, padded)
-        _scores(v_e, estimate, nothing, vectors, held[i], width, padded, d, 4, norms, out)
+        _scores(v_e, estimate, nothing, vectors, agents.held[i], width, padded, d, 4, norms, out)
     else:
-        _scores(v_e, estimate, nothing, vectors, held[i], width, x, d, arms, norms, out)
+        _scores(v_e, estimate, nothing, vectors, agents.held[i], width, x, d, arms, norms, out)
     return out
 
 
 @jit_part
-def pick_shared(
-    inverse: Floats,
-    theta: Floats,
-    row: Ints,
-    own: Floats,
-    weight: Floats,
-    held: Ints,
-    i: int,
-    width: float,
-    lanes: Floats,
-    at: int,
-    scratch: Floats,
-) -> int:
+def pick_shared(agents: Resting, i: int, width: float, lanes: Floats, at: int, scratch: Floats) -> int:
     """The arm of greatest optimistic score of agent i among those in `lanes[at]` (d, K); see `kernels.pick_one`.
 
-    Shapes: inverse (m, d, d), theta (m, d), row (n,), own (n, r, d) the vectors u, weight (n, r) the numbers z, held
-    (n,), lanes (w, d, K), scratch `kernels.room_for(d, K)`, zeros at first. Nothing is checked.
+    Shapes: lanes (w, d, K), scratch `kernels.room_for(d, K)`, zeros at first. Nothing is checked.
     """
-    found = _score_one(inverse, theta, row, own, weight, held, i, width, lanes, at, scratch)
+    found = _score_one(agents, i, width, lanes, at, scratch)
     return first_best(found, lanes.shape[2])
 
 
 @jit_part
-def _append(
-    inverse: Floats,
-    theta: Floats,
-    row: Ints,
-    own: Floats,
-    weight: Floats,
-    held: Ints,
-    i: int,
-    x: Address,
-    y: float,
-) -> float:
+def _append(agents: Resting, i: int, x: Address, y: float) -> float:
     """Let agent i learn (x, y), into a place that has to be there; returns log(1 + q)."""
-    _, room, d = own.shape
-    e, last = row[i], held[i]
-    vectors = target(own, i * room * d)
+    _, room, d = agents.own.shape
+    e, last = agents.row[i], agents.held[i]
+    vectors = target(agents.own, i * room * d)
     u = address(vectors, last * d)
-    product(address(inverse, e * d * d), x, d, u)
-    error = y - dot(address(theta, e * d), x, d)
+    product(address(agents.inverse, e * d * d), x, d, u)
+    error = y - dot(address(agents.theta, e * d), x, d)
     for v in range(last):
         along = dot(address(vectors, v * d), x, d)
         axpy(-along, address(vectors, v * d), u, d)
-        error -= weight[i, v] * along
+        error -= agents.weight[i, v] * along
     q = dot(u, x, d)
     scale = 1.0 / np.sqrt(1.0 + q)
     for c in range(d):
         store(u, c, scale * load(0.0, u, c))
-    weight[i, last] = scale * error
-    held[i] = last + 1
+    agents.weight[i, last] = scale * error
+    agents.held[i] = last + 1
     gain: float = np.log1p(q)
     return gain
 
 
 @jit_part
-def learn_shared(
-    inverse: Floats,
-    theta: Floats,
-    row: Ints,
-    own: Floats,
-    weight: Floats,
-    points: Floats,
-    rewards: Floats,
-    held: Ints,
-    i: int,
-    lanes: Floats,
-    at: int,
-    pick: int,
-    y: float,
-) -> float:
-    """Agent i learns the arm `pick` of `lanes[at]` and the reward y, both kept in `points` (n, r, d) and `rewards`
-    (n, r), for which there has to be room; returns log(1 + q).
+def learn_shared(agents: Resting, i: int, lanes: Floats, at: int, pick: int, y: float) -> float:
+    """Agent i learns the arm `pick` of `lanes[at]` and the reward y, both of which are kept, for which there has to be
+    room; returns log(1 + q).
     """
     _, d, arms = lanes.shape
-    x = target(points, (i * points.shape[1] + held[i]) * d)
+    x = target(agents.points, (i * agents.points.shape[1] + agents.held[i]) * d)
     gather(address(lanes, at * d * arms), d, arms, pick, x)
-    rewards[i, held[i]] = y
-    return _append(inverse, theta, row, own, weight, held, i, x, y)
+    agents.rewards[i, agents.held[i]] = y
+    return _append(agents, i, x, y)
 
 
 @jit
-def relearn_shared(
-    inverse: Floats,
-    theta: Floats,
-    row: Ints,
-    own: Floats,
-    weight: Floats,
-    points: Floats,
-    rewards: Floats,
-    held: Ints,
-    settled: Ints,
-    who: Ints,
-    gain: Floats,
-) -> None:
+def relearn_shared(agents: Resting, settled: Ints, who: Ints, gain: Floats) -> None:
     """Of what agents `who` hold forget what is `settled` (n,), and learn the rest again on top of their rows.
 
     `gain` (w,): by how much each log det V grows by it.
     """
-    _, room, d = points.shape
+    _, room, d = agents.points.shape
     for a in range(len(who)):
         i = who[a]
-        first, last = settled[i], held[i]
+        first, last = settled[i], agents.held[i]
         settled[i] = 0
-        held[i] = 0
+        agents.held[i] = 0
         gain[a] = 0.0
         for v in range(first, last):
-            x = target(points, (i * room + v - first) * d)
-            old = address(points, (i * room + v) * d)
+            x = target(agents.points, (i * room + v - first) * d)
+            old = address(agents.points, (i * room + v) * d)
             for c in range(d):
                 store(x, c, load(0.0, old, c))
-            rewards[i, v - first] = rewards[i, v]
-            gain[a] += _append(inverse, theta, row, own, weight, held, i, x, rewards[i, v - first])
+            agents.rewards[i, v - first] = agents.rewards[i, v]
+            gain[a] += _append(agents, i, x, agents.rewards[i, v - first])
 
 
 @jit
-def fold_shared(
-    inverse: Floats,
-    theta: Floats,
-    row: Ints,
-    own: Floats,
-    weight: Floats,
-    points: Floats,
-    rewards: Floats,
-    held: Ints,
-    who: Ints,
-    count: Ints,
-    last: Floats,
-) -> None:
+def fold_shared(agents: Resting, who: Ints, count: Ints, last: Floats) -> None:
     """Multiply out: let the rows of `who`, each their own, know the first `count` (w,) of what these hold, who then
     hold the others; `last` (4,) is room.
     """
-    _, room, d = own.shape
+    _, room, d = agents.own.shape
     for a in range(len(who)):
         i = who[a]
-        e = row[i]
+        e = agents.row[i]
         for v in range(count[a]):
-            u = address(own, (i * room + v) * d)
-            add_outer(-1.0, u, d, target(inverse, e * d * d), target(last, 0))
-            axpy(weight[i, v], u, target(theta, e * d), d)
-        for v in range(count[a], held[i]):
+            u = address(agents.own, (i * room + v) * d)
+            add_outer(-1.0, u, d, target(agents.inverse, e * d * d), target(last, 0))
+            axpy(agents.weight[i, v], u, target(agents.theta, e * d), d)
+        for v in range(count[a], agents.held[i]):
             to = v - count[a]
-            weight[i, to], rewards[i, to] = weight[i, v], rewards[i, v]
+            agents.weight[i, to], agents.rewards[i, to] = agents.weight[i, v], agents.rewards[i, v]
             for c in range(d):
-                own[i, to, c] = own[i, v, c]
-                points[i, to, c] = points[i, v, c]
-        held[i] -= count[a]
+                agents.own[i, to, c] = agents.own[i, v, c]
+                agents.points[i, to, c] = agents.points[i, v, c]
+        agents.held[i] -= count[a]
 
 
 @jit
@@ -323,43 +273,23 @@ def sums_of_points(
 
 
 @jit
-def picks_shared(
-    inverse: Floats,
-    theta: Floats,
-    row: Ints,
-    own: Floats,
-    weight: Floats,
-    held: Ints,
-    who: Ints,
-    width: Floats,
-    lanes: Floats,
-) -> Ints:
+def picks_shared(agents: Resting, who: Ints, width: Floats, lanes: Floats) -> Ints:
     """(w,) `pick_shared` for each of `who`, of whom a sees `lanes[a]` and has the width `width[a]`."""
     scratch = np.zeros(room_for(lanes.shape[1], lanes.shape[2]))
     out = np.empty(len(who), np.int64)
     for a in range(len(who)):
-        out[a] = pick_shared(inverse, theta, row, own, weight, held, who[a], width[a], lanes, a, scratch)
+        out[a] = pick_shared(agents, who[a], width[a], lanes, a, scratch)
     return out
 
 
 @jit
-def scores_shared(
-    inverse: Floats,
-    theta: Floats,
-    row: Ints,
-    own: Floats,
-    weight: Floats,
-    held: Ints,
-    who: Ints,
-    width: Floats,
-    lanes: Floats,
-) -> Floats:
+def scores_shared(agents: Resting, who: Ints, width: Floats, lanes: Floats) -> Floats:
     """(w, K) what `picks_shared` compares."""
     arms = lanes.shape[2]
     scratch = np.zeros(room_for(lanes.shape[1], arms))
     out = np.empty((len(who), arms))
     for a in range(len(who)):
-        found = _score_one(inverse, theta, row, own, weight, held, who[a], width[a], lanes, a, scratch)
+        found = _score_one(agents, who[a], width[a], lanes, a, scratch)
         for k in range(arms):
             out[a, k] = load(0.0, found, k)
     return out

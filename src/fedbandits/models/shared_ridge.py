@@ -18,6 +18,7 @@ from fedbandits.linalg import kernels
 from fedbandits.linalg.jit import jit, jit_inside
 from fedbandits.linalg.semidefinite import nearest_semidefinite
 from fedbandits.linalg.shared_inverse import (
+    Resting,
     fold_shared,
     learn_shared,
     pick_shared,
@@ -51,14 +52,7 @@ def _most(dim: int) -> int:
 class SharedArrays(NamedTuple):
     """What `SharedRidge` learns into, for compiled loops."""
 
-    inverse: FloatArray
-    theta: FloatArray
-    row: IntArray
-    own: FloatArray
-    weight: FloatArray
-    points: FloatArray
-    rewards: FloatArray
-    held: IntArray
+    known: Resting
     settled: FloatArray
     seen: FloatArray
     logdet: FloatArray
@@ -80,7 +74,7 @@ class SharedOptimists(NamedTuple):
 def _choose(agents: SharedOptimists, i: int, arms: FloatArray, row: int, room: FloatArray) -> int:
     m = agents.models
     width = width_at(agents.width, m.logdet[i], m.settled[i] + m.seen[i])
-    return pick_shared(m.inverse, m.theta, m.row, m.own, m.weight, m.held, i, width, arms, row, room)
+    return pick_shared(m.known, i, width, arms, row, room)
 
 
 @stands_for(learn, SharedOptimists)
@@ -100,13 +94,11 @@ def _calls(agents: SharedOptimists, i: int) -> bool:
 @jit_inside
 def _learn_one(m: SharedArrays, i: int, arms: FloatArray, row: int, pick: int, reward: float) -> bool:
     """Agent i learns; whether its room is full, so that `refresh` has to be called before it learns again."""
-    gain = learn_shared(
-        m.inverse, m.theta, m.row, m.own, m.weight, m.points, m.rewards, m.held, i, arms, row, pick, reward
-    )
+    gain = learn_shared(m.known, i, arms, row, pick, reward)
     m.logdet[i] += gain
     m.growth[i] += gain
     m.seen[i] += 1.0
-    return bool(m.held[i] >= m.room)
+    return bool(m.known.held[i] >= m.room)
 
 
 @jit
@@ -222,11 +214,11 @@ class SharedRidge(SharedRows, RidgeModels):
 
     def choose(self, who: IntArray, arms: FloatArray, width: FloatArray) -> IntArray:
         """See `RidgeModels`."""
-        return picks_shared(*self._known(), self.held, who, width, kernels.as_lanes(arms))
+        return picks_shared(self._known(), who, width, kernels.as_lanes(arms))
 
     def scores(self, who: IntArray, arms: FloatArray, width: FloatArray) -> FloatArray:
         """See `RidgeModels`."""
-        return scores_shared(*self._known(), self.held, who, width, kernels.as_lanes(arms))
+        return scores_shared(self._known(), who, width, kernels.as_lanes(arms))
 
     def learn(self, who: IntArray, arms: FloatArray, picks: IntArray, rewards: FloatArray) -> FloatArray:
         """See `RidgeModels`."""
@@ -237,21 +229,7 @@ class SharedRidge(SharedRows, RidgeModels):
 
     def shared_arrays(self) -> SharedArrays:
         """What compiled loops learn into, by reference."""
-        return SharedArrays(
-            self.inverted,
-            self.estimate,
-            self.row,
-            self.own,
-            self.weight,
-            self.points,
-            self.rewards,
-            self.held,
-            self.settled,
-            self.seen,
-            self.logdet,
-            self.growth,
-            self.own.shape[1],
-        )
+        return SharedArrays(self._known(), self.settled, self.seen, self.logdet, self.growth, self.own.shape[1])
 
     def optimists(self, width: Radius, watch: Watch) -> SharedOptimists:
         """Optimistic agents on these models, for compiled loops."""
@@ -365,7 +343,7 @@ class SharedRidge(SharedRows, RidgeModels):
             self.updates[given] = 0
             self._forget_news(given)
         gain = np.empty(len(who))
-        relearn_shared(*self._known(), self.points, self.rewards, self.held, self.handed, who, gain)
+        relearn_shared(self._known(), self.handed, who, gain)
         self.logdet[who] = self.volume[self.row[who]] + gain
         self.growth[who] += gain
 
@@ -420,8 +398,17 @@ class SharedRidge(SharedRows, RidgeModels):
 
     # within
 
-    def _known(self) -> tuple[FloatArray, FloatArray, IntArray, FloatArray, FloatArray]:
-        return self.inverted, self.estimate, self.row, self.own, self.weight
+    def _known(self) -> Resting:
+        return Resting(
+            self.inverted,
+            self.estimate,
+            self.row,
+            self.own,
+            self.weight,
+            self.points,
+            self.rewards,
+            self.held,
+        )
 
     def _news(self, who: IntArray) -> Statistics:
         found = self._summed(who, self.news, self.news_moment, self.handed, self.held)
@@ -466,7 +453,7 @@ class SharedRidge(SharedRows, RidgeModels):
         count, nothing = np.where(old, handed, self.held[who]), np.zeros_like(handed)
         self._sum_up(who[old], nothing[old], count[old], rows[old], self.gram, self.moment)
         self._sum_up(who[~old], nothing[~old], count[~old], rows[~old], self.news, self.news_moment)
-        fold_shared(*self._known(), self.points, self.rewards, self.held, who, count, self._last)
+        fold_shared(self._known(), who, count, self._last)
         self.news_count[rows] += np.where(old, 0, count)
         self.volume[rows] = np.where(old, self.logdet[who] - self.growth[who], self.logdet[who])
         self.updates[rows] += count

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 
@@ -15,6 +15,17 @@ from fedbandits.linalg.jit import jit_exactly
 
 _RECENT = 50
 """Episodes of an agent that returns are a mean over."""
+
+
+class Pages(NamedTuple):
+    """What an `EpisodeBook` is written into."""
+
+    stage: IntArray
+    running: FloatArray
+    totals: FloatArray
+    count: IntArray
+    returns: FloatArray
+    length: int
 
 
 class EpisodeBook(Stateful):
@@ -45,69 +56,47 @@ class EpisodeBook(Stateful):
     def note(self, turn: Turn, outcome: Outcome) -> None:
         """Everybody in `turn` has had it."""
         over = np.logical_not(turn.arms.any(axis=(1, 2)))
-        held = self.stage, self.running, self.totals, self.count, self.returns
-        _note(*held, self.length, turn.who, over, outcome.rewards, outcome.regrets)
+        _note(self._pages(), turn.who, over, outcome.rewards, outcome.regrets)
 
     def follow(self, who: IntArray, over: BoolArray, rewards: FloatArray, regrets: FloatArray, start: int) -> int:
         """Note turns that were played one after the other, rows `start` and after of arrays (B, w), up to one in which
         an episode ended; returns the row after the last one that was noted.
         """
-        held = self.stage, self.running, self.totals, self.count, self.returns
-        return _follow(*held, self.length, who, over, rewards, regrets, start)
+        return _follow(self._pages(), who, over, rewards, regrets, start)
 
     def recent(self) -> float:
         """The mean return of the last 50 episodes of each agent, or of those there were; NaN before there was one."""
         kept = int(np.minimum(self.count, _RECENT).sum())
         return float(self.returns.sum() / kept) if kept else np.nan
 
+    def _pages(self) -> Pages:
+        return Pages(self.stage, self.running, self.totals, self.count, self.returns, self.length)
+
 
 @jit_exactly
-def _note(
-    stage: IntArray,
-    running: FloatArray,
-    totals: FloatArray,
-    count: IntArray,
-    returns: FloatArray,
-    length: int,
-    who: IntArray,
-    over: BoolArray,
-    rewards: FloatArray,
-    regrets: FloatArray,
-) -> None:
+def _note(book: Pages, who: IntArray, over: BoolArray, rewards: FloatArray, regrets: FloatArray) -> None:
     """Note one turn of each of `who`, (w,) `over` saying whose arms were all zero."""
     for i in range(len(who)):
         a = who[i]
         if not over[i]:
-            running[a, 0] += rewards[i]
-            running[a, 1] += regrets[i]
-            stage[a] += 1
-        if stage[a] == length or (over[i] and stage[a] > 0):
-            totals[0] += 1.0
-            totals[1] += running[a, 0]
-            totals[2] += running[a, 1]
-            returns[a, count[a] % returns.shape[1]] = running[a, 0]
-            count[a] += 1
-            running[a] = 0.0
-            stage[a] = 0
+            book.running[a, 0] += rewards[i]
+            book.running[a, 1] += regrets[i]
+            book.stage[a] += 1
+        if book.stage[a] == book.length or (over[i] and book.stage[a] > 0):
+            book.totals[0] += 1.0
+            book.totals[1] += book.running[a, 0]
+            book.totals[2] += book.running[a, 1]
+            book.returns[a, book.count[a] % book.returns.shape[1]] = book.running[a, 0]
+            book.count[a] += 1
+            book.running[a] = 0.0
+            book.stage[a] = 0
 
 
 @jit_exactly
-def _follow(
-    stage: IntArray,
-    running: FloatArray,
-    totals: FloatArray,
-    count: IntArray,
-    returns: FloatArray,
-    length: int,
-    who: IntArray,
-    over: BoolArray,
-    rewards: FloatArray,
-    regrets: FloatArray,
-    start: int,
-) -> int:
-    before = totals[0]
+def _follow(book: Pages, who: IntArray, over: BoolArray, rewards: FloatArray, regrets: FloatArray, start: int) -> int:
+    before = book.totals[0]
     for s in range(start, len(who)):
-        _note(stage, running, totals, count, returns, length, who[s], over[s], rewards[s], regrets[s])
-        if totals[0] != before:
+        _note(book, who[s], over[s], rewards[s], regrets[s])
+        if book.totals[0] != before:
             return s + 1
     return len(who)
