@@ -5,6 +5,8 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 JOBS ?= 2
 PYTHONS ?= 3.11 3.12 3.13
+# tests start hundreds of programs: without bytecode each of them would compile every module of ours anew
+export PYTHONDONTWRITEBYTECODE =
 
 .DEFAULT_GOAL := help
 .PHONY: help demo federation test test-slow test-pythons lint format bench docs experiments measured wheel-check clean
@@ -41,7 +43,7 @@ federation: $(VENV)/deploying ## five deployed agents federated by Flower on thi
 	$(BIN)/fedbandits federation demo
 
 test: $(VENV)/developing ## the whole suite, a few minutes
-	$(BIN)/python -m pytest -n $(JOBS)
+	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal
 
 test-slow: $(VENV)/developing ## evidence that takes longer
 	$(BIN)/python -m pytest -m slow

@@ -23,6 +23,7 @@ from rich.table import Table
 from threadpoolctl import threadpool_limits
 
 import fedbandits as fb
+from benchmarks.warming import warm_up
 from fedbandits.models.kernels import SquaredExponential
 from fedbandits.models.processes import Processes
 
@@ -110,7 +111,7 @@ def federations(quick: bool) -> list[dict[str, Any]]:
     found = []
     for name, parameters, agents in runs:
         algorithm = fb.algorithms.ALGORITHMS[name](**parameters)
-        fb.simulate(algorithm, fb.environments.Cosine(clients=3, dim=4, arms=20), 12)  # compiles
+        warm_up(algorithm, fb.environments.Cosine(clients=3, dim=4, arms=20), 12)
         environment = fb.environments.Cosine(clients=agents, dim=4, arms=20)
         began = time.process_time()
         trace = fb.simulate(algorithm, environment, 30 if quick else 100)
@@ -137,7 +138,7 @@ def graphs(quick: bool) -> list[dict[str, Any]]:
     found = []
     for name in ("dist-ucb-kernel", "fed-ucb-kernel", "fed-ucb-eager"):
         algorithm = fb.algorithms.ALGORITHMS[name](width=0.1, likeness="estimated")
-        fb.simulate(algorithm, fb.environments.HeterogeneousRBF(clients=20), 40, network=network)  # compiles
+        warm_up(algorithm, fb.environments.HeterogeneousRBF(clients=20), 40, network=network)
         environment = fb.environments.HeterogeneousRBF(clients=agents)
         began = time.process_time()
         trace = fb.simulate(algorithm, environment, horizon, network=network)

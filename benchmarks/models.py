@@ -14,6 +14,7 @@ from rich.console import Console
 from rich.table import Table
 
 import fedbandits as fb
+from benchmarks.warming import warm_up
 from fedbandits.contract.errors import ConfigError
 from fedbandits.experiments import load_experiment, shipped_experiments
 from fedbandits.studies.study import Case
@@ -23,7 +24,7 @@ AGENTS = 5
 
 def cost(case: Case, quick: bool) -> tuple[float, float]:
     """Microseconds of processor time per decision, and scalars per agent."""
-    fb.simulate(case.algorithm, case.environment, 20)  # compiles
+    warm_up(case.algorithm, case.environment, 20)
     horizon = case.horizon // 10 if quick else case.horizon
     began = time.process_time()
     trace = fb.simulate(case.algorithm, case.environment, horizon)

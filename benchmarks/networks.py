@@ -23,6 +23,7 @@ from rich.table import Table
 import fedbandits as fb
 from benchmarks import loop_fed_ucb1
 from benchmarks.apart import apart
+from benchmarks.warming import warm_up
 from fedbandits.algorithms import ALGORITHMS
 from fedbandits.contract.catalogue import build
 from fedbandits.graphs import NETWORKS
@@ -53,7 +54,7 @@ def against_the_loop(quick: bool) -> dict[str, Any]:
     looped = loop_fed_ucb1.run(graph, means, rounds, ttl)
     loop = agents * rounds / (time.perf_counter() - began)
     environment = fb.environments.BernoulliArms(clients=agents, arms=arms)
-    fb.simulate(fb.algorithms.FedUCB1(), environment, 20, network=network)  # compiles
+    warm_up(fb.algorithms.FedUCB1(), environment, 20, network=network)
     trace = fb.simulate(fb.algorithms.FedUCB1(), environment, 200 if quick else 2_000, network=network)
     ours = fb.simulate(fb.algorithms.FedUCB1(), environment, rounds, network=network)
     assert int(ours.messages[-1]) == looped["crossed"], "the two do not send the same messages"
@@ -93,10 +94,7 @@ def measure(case: Case) -> dict[str, Any]:
     """Run a case, shortly for compilation and then fully for the record, in this process."""
     algorithm = build(ALGORITHMS, case.algorithm, case.parameters, "algorithm")
     small = build(NETWORKS, "ring", {k: v for k, v in case.conditions.items() if k not in ("m", "p")}, "network")
-    # not `simulate`, which refuses a network that is not used: some stand here to be compared with
-    fb.Simulation(
-        algorithm, fb.environments.BernoulliArms(clients=8, arms=case.arms), 3 * case.arms, network=small
-    ).run()
+    warm_up(algorithm, fb.environments.BernoulliArms(clients=8, arms=case.arms), 3 * case.arms, network=small)
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     network = build(NETWORKS, case.network, case.conditions, "network")
     environment = fb.environments.BernoulliArms(clients=case.agents, arms=case.arms)

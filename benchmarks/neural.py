@@ -23,6 +23,7 @@ from threadpoolctl import threadpool_limits
 
 import fedbandits as fb
 from benchmarks.loop_fn_ucb import LoopFNUCB
+from benchmarks.warming import warm_up
 from fedbandits.contract.ledger import DIRECTIONS, UNITS
 from fedbandits.contract.streams import seeds_of
 from fedbandits.contract.wire import Wire
@@ -60,7 +61,7 @@ def cpu_seconds(work: Any, times: int) -> float:
 def simulated(name: str, agents: int, horizon: int, times: int) -> dict[str, Any]:
     """Decisions per second of CPU time on `cosine`."""
     environment = fb.environments.Cosine(clients=agents)
-    fb.simulate(name, environment, 140)  # compiles everything, and blocks that are full
+    warm_up(name, environment, 140)  # everything, and blocks that are full
     seconds = cpu_seconds(lambda: fb.simulate(name, environment, horizon), times)
     return {"algorithm": name, "N": agents, "T": horizon, "decisions_per_cpu_second": agents * horizon / seconds}
 
@@ -70,7 +71,7 @@ def against_torch(name: str, agents: int, horizon: int) -> dict[str, Any] | None
     if importlib.util.find_spec("torch") is None:
         return None
     environment = fb.environments.Cosine(clients=agents)
-    fb.simulate(name, environment, 140)
+    warm_up(name, environment, 140)
     ours = fb.Simulation(name, environment, horizon)
     world = environment.world(horizon, seeds_of(0).world)
     looped = LoopFNUCB(agents, environment.dim, WIDTH)

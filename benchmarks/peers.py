@@ -22,6 +22,7 @@ from rich.table import Table
 
 import fedbandits as fb
 from benchmarks.apart import apart
+from benchmarks.warming import warm_up
 from fedbandits.simulation import loop
 
 
@@ -71,7 +72,7 @@ def cases() -> Iterator[Case]:
 def measure(task: tuple[Case, int]) -> dict[str, Any]:
     """The best of some seeds, in this process; compilation is not part of it."""
     case, seeds = task
-    fb.simulate(case.algorithm, case.environment, min(case.horizon, 100))
+    warm_up(case.algorithm, case.environment, min(case.horizon, 100))
     best: dict[str, Any] = {}
     for seed in range(seeds):
         run = fb.Simulation(case.algorithm, case.environment, case.horizon, seed)

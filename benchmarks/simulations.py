@@ -22,6 +22,7 @@ from rich.table import Table
 
 import fedbandits as fb
 from benchmarks.apart import apart
+from benchmarks.warming import warm_up
 from fedbandits.algorithms import ALGORITHMS
 from fedbandits.contract.catalogue import build
 from fedbandits.environments import ENVIRONMENTS
@@ -108,7 +109,7 @@ def measure(case: Case) -> dict[str, Any]:
     """Run a case twice, shortly for compilation and fully for the record, in this process."""
     algorithm = build(ALGORITHMS, case.algorithm, case.parameters, "algorithm")
     small = {**case.environment_parameters, "clients": min(8, case.environment_parameters["clients"])}
-    fb.simulate(algorithm, build(ENVIRONMENTS, case.environment, small, "environment"), 80)  # compiles
+    warm_up(algorithm, build(ENVIRONMENTS, case.environment, small, "environment"), 80)
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     environment = build(ENVIRONMENTS, case.environment, case.environment_parameters, "environment")
     began = time.process_time()

@@ -39,7 +39,7 @@ def plays_compiled_turns(one: Subject) -> None:
     """Guards the suite itself: who offers compiled functions is tried where they have something to do, which is not
     in a game, whose players all move one world.
     """
-    run = one.finished
+    run = one.played
     if one.topology != "graph" and run.world.problem.get(Game) is None and run.agents.compiled() is not None:
         assert run.played > run.horizon // 2
 

@@ -34,7 +34,7 @@ def named(kind):
 def test_compiled_loops_see_the_arms_that_turns_show(kind, schedule):
     environment = replace(kind, schedule=schedule)
     played, stepped = (fb.Simulation("dislinucb:threshold=0.5", environment, 80, seed=2) for _ in range(2))
-    stepped.compiled = False
+    played.compiled, stepped.compiled = True, False
     played.run(33)
     played.run()
     stepped.run()

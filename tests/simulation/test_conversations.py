@@ -31,7 +31,9 @@ HELD = {
 
 
 def made(algorithm, environment, horizon=240, **options):
-    return fb.Simulation(algorithm, f"{environment},schedule=random", horizon, seed=5, **options)
+    run = fb.Simulation(algorithm, f"{environment},schedule=random", horizon, seed=5, **options)
+    run.compiled = True
+    return run
 
 
 def spied(monkeypatch):

@@ -80,6 +80,7 @@ PLAYED = {
 def runs(algorithm, environment, horizon, *, pieces=()):
     """The same run twice: played by compiled functions, perhaps in pieces, and step by step."""
     played, stepped = (fb.Simulation(algorithm, environment, horizon, seed=3) for _ in range(2))
+    played.compiled = True
     for steps in pieces:
         played.run(steps)
     played.run()
@@ -290,7 +291,7 @@ def test_storage_that_is_full_is_enlarged_step_by_step():
     for run in (played, stepped):
         run.agents.data.arms = run.agents.data.arms[:, :, :4].copy()
         run.agents.data.rewards = run.agents.data.rewards[:, :4].copy()
-    stepped.compiled = False
+    played.compiled, stepped.compiled = True, False
     for run in (played, stepped):
         run.run()
     assert played.agents.data.rewards.shape == (4, 32)

@@ -58,6 +58,7 @@ def stepped(algorithm, environment, horizon, **options):
 def played(algorithm, environment, horizon, pieces=()):
     """Without a single step in Python."""
     run = run_of(algorithm, environment, horizon)
+    run.compiled = True
     run._step = lambda step: pytest.fail(f"step {step} was not played by compiled functions")
     for steps in pieces:
         run.run(steps)

@@ -35,6 +35,11 @@ def telling(told: Told) -> Iterator[None]:
         _LISTENER.told = before
 
 
+def seconds() -> float:
+    """How long this process has compiled kernels so far."""
+    return _LISTENER.seconds
+
+
 def once(say: Callable[[str], None]) -> Told:
     """One who is told says `NOTE`, one time, as soon as compiling takes longer than a moment."""
     said = False
@@ -61,7 +66,7 @@ class _Listener(event.Listener):
     def __init__(self) -> None:
         self.told = once(_say)
         self._kernels = 0
-        self._seconds = 0.0
+        self.seconds = 0.0
         self._since = 0.0
         self._depth = 0
 
@@ -72,7 +77,7 @@ class _Listener(event.Listener):
             if not self._depth:
                 self._since = now
             self._depth += 1
-            self.told(self._kernels, self._seconds + now - self._since)
+            self.told(self._kernels, self.seconds + now - self._since)
 
     def on_end(self, event: event.Event) -> None:
         """A kernel has been compiled, or could not be."""
@@ -80,9 +85,9 @@ class _Listener(event.Listener):
             self._depth -= 1
             self._kernels += 1
             took = time.perf_counter() - self._since
-            self.told(self._kernels, self._seconds + took)
+            self.told(self._kernels, self.seconds + took)
             if not self._depth:
-                self._seconds += took
+                self.seconds += took
 
 
 def _ours(event: event.Event) -> bool:

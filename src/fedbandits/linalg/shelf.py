@@ -10,7 +10,7 @@ algorithm of one's own are (`contract.compiled`), would make the index unreadabl
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import cache
 from hashlib import sha256
 from pathlib import Path
@@ -18,6 +18,7 @@ from typing import Any, cast
 
 from numba.core import types
 from numba.core.caching import FunctionCache
+from numba.core.dispatcher import Dispatcher
 
 from fedbandits.linalg.ingredients import OURS, digest, package_of
 
@@ -38,6 +39,16 @@ class Shelf(FunctionCache):
             self.flush()  # type: ignore[no-untyped-call]
             return None
 
+    def holds(self, sig: Any, target_context: Any) -> bool:
+        """Whether anything is kept for the signature `sig`, without reading it."""
+        if not self._known(sig):
+            return False
+        try:
+            index = cast(Any, self._cache_file)._load_index()
+        except (ImportError, AttributeError):
+            return False
+        return self._index_key(sig, target_context.codegen()) in index
+
     def save_overload(self, sig: Any, data: Any) -> None:
         """Keep what was compiled for the signature `sig`."""
         if self._known(sig):
@@ -50,6 +61,22 @@ class Shelf(FunctionCache):
     def _known(self, sig: Any) -> bool:
         at_home = {package_of(self._py_func.__module__), OURS}
         return all(package_of(kind.__module__) in at_home for kind in _named(getattr(sig, "args", sig)))
+
+
+def kinds_of(function: Any, arguments: Sequence[Any]) -> tuple[Any, ...]:
+    """What the compiler takes `arguments` of `function` for."""
+    return tuple(function.typeof_pyval(argument) for argument in arguments)
+
+
+def is_at_hand(function: Any, arguments: Sequence[Any]) -> bool:
+    """Whether `function` can be called with such `arguments` without being compiled first: by this process or another
+    one it has been, or the compiler is switched off.
+    """
+    if not isinstance(function, Dispatcher):
+        return True
+    kinds = kinds_of(function, arguments)
+    kept = cast(Any, function)
+    return kinds in kept.overloads or kept._cache.holds(kinds, kept.targetctx)
 
 
 def _named(kinds: Iterable[Any]) -> Iterable[type]:

@@ -25,6 +25,7 @@ from fedbandits.contract.state import Stateful, load_whole
 from fedbandits.contract.streams import Streams, seeds_of
 from fedbandits.contract.world import World, turn_for
 from fedbandits.graphs.network import Network
+from fedbandits.linalg import compiling
 from fedbandits.linalg.recycled import Recycled
 from fedbandits.simulation.arguments import (
     AlgorithmLike,
@@ -40,6 +41,7 @@ from fedbandits.simulation.memory import check_memory
 from fedbandits.simulation.options import Options, RunOptions
 from fedbandits.simulation.rounds import play
 from fedbandits.simulation.trace import Privacy, Trace
+from fedbandits.simulation.walking import Walk, walk_for_want_of
 from fedbandits.transport.carriers import InProcess, hold
 from fedbandits.transport.liars import attacked
 from fedbandits.transport.relay import Relay, relay_for
@@ -154,8 +156,13 @@ class Simulation(Stateful):
         self._theory = chosen.theory
         self._seconds = 0.0
         self._earned, self._missed = Recycled(), Recycled()
-        self.compiled = True
-        """Whether turns are played by compiled functions where agents and world offer them; the run is the same."""
+        self._walk: Walk | None = None
+        self._at_hand = False
+        self.compiled: bool | None = None
+        """Whether turns are played by compiled functions where agents and world offer them; the run is the same. None
+        is as soon as that is worth compiling them (`simulation.walking`)."""
+        self.ahead = 0
+        """How many steps of runs like this one are to follow it."""
         self.played = 0
         """How many steps they have played."""
         wanted = (*((Coverage,) if chosen.coverage else ()), *STANDARD, *chosen.gauges)
@@ -173,15 +180,16 @@ class Simulation(Stateful):
         start = int(self.at)
         end = self.horizon if steps is None else min(self.horizon, start + steps)
         began = told = time.perf_counter()
+        compiled = compiling.seconds()
         # matrices here are small: a second thread only waits, and runs in parallel processes would fight for cores
         with _blas().limit(limits=1, user_api="blas"):
             while self.at < end:
                 if not self._play(end):
-                    self._step(int(self.at))
+                    self._walk_on()
                 if progress is not None and time.perf_counter() - told > _PROGRESS_SECONDS:
                     progress(int(self.at))
                     told = time.perf_counter()
-        self._seconds += time.perf_counter() - began
+        self._seconds += time.perf_counter() - began - (compiling.seconds() - compiled)
         if progress is not None:
             progress(end)
 
@@ -266,7 +274,10 @@ class Simulation(Stateful):
         """
         step = int(self.at)
         resting = [gauge for gauge in self._gauges.values() if gauge.steady]
-        if not self.compiled or not self.plays or (resting and step == 0):
+        if self.compiled is False or not self.plays or (resting and step == 0):
+            return False
+        ahead = end - step + self.ahead
+        if self._walks_on(ahead):
             return False
         agents = self.agents.compiled()
         block = None if agents is None else self.world.block(step)
@@ -283,7 +294,13 @@ class Simulation(Stateful):
         rewards, regrets = self._earned.empty(block.who.shape), self._missed.empty(block.who.shape)
         over = np.empty((0, 0) if self.episodes is None else block.who.shape, dtype=np.bool_)
         earned = rewards, regrets, over, self.by_agent
-        done, failed, ended = play(agents, server, heard, block, start, rows, earned, books)
+        turns = agents, server, heard, block, start, rows, earned, books
+        if self._walk is None and not self._at_hand:
+            self._walk = walk_for_want_of(play, turns, block.who.shape[1])
+            if self._walks_on(ahead):
+                return False
+        self._walk, self._at_hand = None, True
+        done, failed, ended = play(*turns)
         if failed >= 0:
             if done == start and failed == block.who[start, 0]:
                 return False  # nothing has happened yet: the agents' own methods know what to do, or what is wrong
@@ -349,9 +366,20 @@ class Simulation(Stateful):
     def _hold(self, callers: IntArray) -> None:
         """Give the server the floor; courses that it opens are played at once, unless every step is to be seen."""
         if self.server is not None:
-            self._carrier.pursues = self.compiled and self.server.pursues
+            self._carrier.pursues = self.compiled is not False and self.server.pursues
             hold(self.server, callers, self._carrier)
             self._carrier.pursues = False
+
+    def _walks_on(self, ahead: int) -> bool:
+        """Whether a loop is not at hand that is not worth compiling for `ahead` steps."""
+        return self._walk is not None and self.compiled is None and not self._walk.is_enough(ahead)
+
+    def _walk_on(self) -> None:
+        """A step without compiled functions, the time of which counts where these are not worth compiling yet."""
+        began, compiled = time.perf_counter(), compiling.seconds()
+        self._step(int(self.at))
+        if self._walk is not None:
+            self._walk.note(time.perf_counter() - began - (compiling.seconds() - compiled))
 
     def _step(self, step: int) -> None:
         turn = turn_for(self.world, step, self.agents)

@@ -23,6 +23,8 @@ from fedbandits.testing.recording import Event, Recording, Retelling, marked, re
 from fedbandits.testing.worlds import Conditions, Step, Together, two_worlds
 from fedbandits.transport.carriers import hold
 
+PIECE = 7
+"""Steps that a run in pieces is run at a time."""
 BOOKKEEPING = ("updates",)
 """Arrays that tell how a state was reached: how long ago an inverse was computed anew."""
 
@@ -132,6 +134,13 @@ class Subject:
         return run
 
     @cached_property
+    def played(self) -> Simulation:
+        """As `finished`, by compiled functions where agents and world offer them, and in pieces."""
+        run = self.simulation()
+        run.compiled = True
+        return run_in_pieces(run)
+
+    @cached_property
     def finished_otherwise(self) -> Simulation:
         """As `finished`, under the next seed."""
         run = self.simulation(self.seed + 1)
@@ -166,6 +175,13 @@ class Subject:
     def events(self) -> list[Event]:
         """A run with rewards that can be told from any other number. `Event.side` is as it was at the end."""
         return list(self.recorded(told=marked(self.problem, self.seed)))
+
+
+def run_in_pieces(run: Simulation) -> Simulation:
+    """`run`, having come to its horizon a few steps at a time."""
+    while int(run.at) < run.horizon:
+        run.run(PIECE)
+    return run
 
 
 def play(side: Together, world: World, step: int) -> Turn:

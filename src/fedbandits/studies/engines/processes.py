@@ -13,7 +13,7 @@ from threadpoolctl import threadpool_limits
 from fedbandits.findings.run import Run
 from fedbandits.studies.engines.failures import Failure, TaskError
 from fedbandits.studies.engines.parcels import Parcel, require_portable
-from fedbandits.studies.engines.warmup import compile_kernels
+from fedbandits.studies.engines.warmup import compile_kernels, kind_of, steps_by_kind
 from fedbandits.studies.engines.workers import become_worker, boot, surroundings_of_workers, work
 from fedbandits.studies.tasks import Task
 from fedbandits.studies.watching import Watcher
@@ -50,9 +50,10 @@ class Processes:
                 for _ in range(workers):
                     executor.submit(boot)
             # workers import while this process compiles, and then find the kernels in the cache
+            ahead = steps_by_kind(tasks.values())
             with threadpool_limits(limits=1):
                 for task in tasks.values():
-                    compile_kernels(task)
+                    compile_kernels(task, ahead[kind_of(task)] // workers)
             # among many workers the first may have booted before the last was asked for: that one starts only now
             with surroundings_of_workers():
                 slots = {

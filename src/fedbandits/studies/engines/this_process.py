@@ -9,6 +9,7 @@ from threadpoolctl import threadpool_limits
 from fedbandits.findings.run import Run
 from fedbandits.studies.engines.attempts import perform
 from fedbandits.studies.engines.failures import Failure
+from fedbandits.studies.engines.warmup import compile_kernels, kind_of, steps_by_kind
 from fedbandits.studies.engines.worlds import Worlds
 from fedbandits.studies.tasks import Task
 from fedbandits.studies.watching import Watcher
@@ -19,9 +20,10 @@ class ThisProcess:
 
     def run(self, tasks: Mapping[int, Task], watcher: Watcher) -> Generator[tuple[int, Run]]:
         """See `Engine`."""
-        worlds = Worlds(tasks.values())
+        worlds, ahead = Worlds(tasks.values()), steps_by_kind(tasks.values())
         with threadpool_limits(limits=1):
             for index, task in tasks.items():
+                compile_kernels(task, ahead[kind_of(task)])
                 try:
                     done = perform(
                         task,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import asdict, fields, is_dataclass, replace
 
@@ -15,20 +17,36 @@ from fedbandits.studies.tasks import Task
 _compiled: set[tuple[object, ...]] = set()
 
 
-def compile_kernels(task: Task) -> None:
-    """Run a little of this kind of task, once in each process.
+def kind_of(task: Task) -> tuple[object, ...]:
+    """As much of a task as kernels may depend on."""
+    options = task.options
+    return type(task.algorithm), type(task.environment), conditions_of(options.network), options.attack is not None
 
-    What it compiles is then in numba's cache for other processes, and compiling and loading are no part of `seconds`.
+
+def steps_by_kind(tasks: Iterable[Task]) -> Counter[tuple[object, ...]]:
+    """How many steps all tasks of a kind have."""
+    steps: Counter[tuple[object, ...]] = Counter()
+    for task in tasks:
+        steps[kind_of(task)] += task.horizon
+    return steps
+
+
+def compile_kernels(task: Task, ahead: int = 0) -> None:
+    """Run a little of this kind of task, once in each process; `ahead` steps of the kind are to follow, so that it may
+    be worth compiling what these few steps are not.
+
+    What it compiles is then in numba's cache for other processes, and loading is no part of `seconds`.
     """
-    attack = task.options.attack
-    kind = (type(task.algorithm), type(task.environment), conditions_of(task.options.network), attack is not None)
+    kind, attack = kind_of(task), task.options.attack
     if kind not in _compiled:
         _compiled.add(kind)
         # an error is for the real run to report
         with suppress(Exception):
             environment, network = on_few_clients(task.environment, task.options.network)
             steps = min(task.horizon, 64)
-            Simulation(task.algorithm, environment, steps, task.seed, network=network, attack=attack).run()
+            little = Simulation(task.algorithm, environment, steps, task.seed, network=network, attack=attack)
+            little.ahead = ahead
+            little.run()
 
 
 def conditions_of(network: Network | None) -> tuple[object, ...] | None:

@@ -9,9 +9,8 @@ import numpy as np
 from fedbandits.contract.arrays import Array, State
 from fedbandits.simulation.loop import Simulation
 from fedbandits.testing.breach import Breach, difference, require
-from fedbandits.testing.subject import Subject, play
+from fedbandits.testing.subject import PIECE, Subject, play, run_in_pieces
 
-_PIECE = 7
 _GLOBAL = "draw from the Streams that agents() and server() are given, and from nothing else"
 
 
@@ -19,12 +18,12 @@ def repeatable(subject: Subject) -> None:
     """Same seed, same run, however it is divided; and other seeds make other runs."""
     first = subject.simulation()
     require(not _draws_globally(first.run), "a run draws from numpy's global random numbers (np.random.*)", _GLOBAL)
-    pieces = _in_pieces(subject)
+    pieces = run_in_pieces(subject.simulation())
     found = difference(first.state(), pieces.state())
     if found:
         again = difference(first.state(), subject.finished.state())
         require(not again, f"two runs with seed {subject.seed} differ: {again}", _GLOBAL)
-        raise Breach(f"a run in pieces of {_PIECE} steps differs from one at a stretch: {found}")
+        raise Breach(f"a run in pieces of {PIECE} steps differs from one at a stretch: {found}")
     other = subject.finished_otherwise
     require(
         not (np.array_equal(first.regret, other.regret) and np.array_equal(first.reward, other.reward)),
@@ -35,7 +34,7 @@ def repeatable(subject: Subject) -> None:
 
 def compiled(subject: Subject) -> None:
     """Compiled functions, where there are any, make the run that `choose`, `learn` and `calling` make."""
-    played, by_hand = subject.finished, subject.simulation()
+    played, by_hand = subject.played, subject.simulation()
     if played.played == 0:
         offered = by_hand.plays and by_hand.agents.compiled() is not None and by_hand.world.block(0) is not None
         require(not offered, "agents and world offer compiled functions, and these have not played a single turn")
@@ -44,13 +43,6 @@ def compiled(subject: Subject) -> None:
     by_hand.run()
     found = difference(by_hand.state(), played.state())
     require(not found, f"played by compiled functions a run differs from one step by step: {found}")
-
-
-def _in_pieces(subject: Subject) -> Simulation:
-    run = subject.simulation()
-    while int(run.at) < subject.horizon:
-        run.run(_PIECE)
-    return run
 
 
 def _draws_globally(run: Callable[[], None]) -> bool:
