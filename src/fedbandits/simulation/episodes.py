@@ -23,7 +23,7 @@ class Pages(NamedTuple):
     stage: IntArray
     running: FloatArray
     totals: FloatArray
-    count: IntArray
+    finished: IntArray
     returns: FloatArray
     length: int
 
@@ -86,8 +86,8 @@ def _note(book: Pages, who: IntArray, over: BoolArray, rewards: FloatArray, regr
             book.totals[0] += 1.0
             book.totals[1] += book.running[a, 0]
             book.totals[2] += book.running[a, 1]
-            book.returns[a, book.count[a] % book.returns.shape[1]] = book.running[a, 0]
-            book.count[a] += 1
+            book.returns[a, book.finished[a] % book.returns.shape[1]] = book.running[a, 0]
+            book.finished[a] += 1
             book.running[a] = 0.0
             book.stage[a] = 0
 
