@@ -375,11 +375,13 @@ class Simulation(Stateful):
         return self._walk is not None and self.compiled is None and not self._walk.is_enough(ahead)
 
     def _walk_on(self) -> None:
-        """A step without compiled functions, the time of which counts where these are not worth compiling yet."""
-        began, compiled = time.perf_counter(), compiling.seconds()
+        """A step without compiled functions, the time of which counts where these are not worth compiling yet, unless
+        something else was compiled in it.
+        """
+        began, compiled = time.process_time(), compiling.seconds()
         self._step(int(self.at))
-        if self._walk is not None:
-            self._walk.note(time.perf_counter() - began - (compiling.seconds() - compiled))
+        if self._walk is not None and compiling.seconds() == compiled:
+            self._walk.note(time.process_time() - began)
 
     def _step(self, step: int) -> None:
         turn = turn_for(self.world, step, self.agents)

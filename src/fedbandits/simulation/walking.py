@@ -14,8 +14,8 @@ from typing import Any
 
 from fedbandits.linalg.shelf import is_at_hand, kinds_of
 
-WORTH_SECONDS = 6.0
-"""About what it takes to compile a loop: from 3 to 12 s on an idle machine."""
+WORTH_SECONDS = 10.0
+"""About what it takes to compile a loop, in seconds of a processor, as all others here: from 3 to 16."""
 STEP_SECONDS, DECISION_SECONDS = 50e-6, 2e-6
 """What a step, and each decision in it, takes at least when Python goes through it."""
 _FEW = 16
@@ -39,7 +39,7 @@ class Walk:
         self._quickest = math.inf
 
     def note(self, seconds: float) -> None:
-        """Another step has been gone, in `seconds` without those of compiling."""
+        """Another step has been gone, in `seconds`."""
         self._steps += 1
         self._quickest = min(self._quickest, seconds)
         self._spent.seconds += seconds
