@@ -157,17 +157,15 @@ def _cases(results: Results) -> list[dict[str, Any]]:
         label, *at = where
         # what a column does not concern is no number there
         point = {name: value for name, value in zip(results.sweep, at, strict=True) if value == value}
-        figures = {
-            name: _figure(rows[name].to_numpy(dtype=np.float64), median=name in _HEAVY)
-            for name in measured
-            if rows[name].notna().all()
-        }
+        values = {name: rows[name].to_numpy(dtype=np.float64) for name in measured}
+        # a budget may be infinite, and a normalised reward be divided by nothing
+        figures = {name: _figure(of, median=name in _HEAVY) for name, of in values.items() if np.isfinite(of).all()}
         cases.append(
             {
                 "algorithm": label,
                 "point": plain(point),
                 **{column: _only(rows[column]) for column in DIVISORS.values() if column in rows},
-                "figures": {name: values for name, values in figures.items() if all(map(_finite, values))},
+                "figures": figures,
             }
         )
     return cases
@@ -187,7 +185,3 @@ def _only(column: pd.Series) -> float | None:
 
 def _short(value: float) -> float:
     return float(f"{value:.{_DIGITS}g}")
-
-
-def _finite(value: float | None) -> bool:
-    return value is None or math.isfinite(value)

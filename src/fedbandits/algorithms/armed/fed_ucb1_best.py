@@ -155,10 +155,11 @@ def _remember_best(
     best_born: IntArray,
 ) -> None:
     for e in range(len(to)):
-        i, r = to[e], row[e]
+        # unsigned: nobody has to look whether an index counts from the end
+        i, r = np.uint64(to[e]), np.uint64(row[e])
         for k in range(samples.shape[1]):
-            newer = samples[r, k] == best_samples[i, k] and born[r] > best_born[i, k]
-            if samples[r, k] > best_samples[i, k] or newer:
-                best_samples[i, k] = samples[r, k]
+            told, held = samples[r, k], best_samples[i, k]
+            if told >= held and (told > held or born[r] > best_born[i, k]):
+                best_samples[i, k] = told
                 best_estimate[i, k] = estimate[r, k]
                 best_born[i, k] = born[r]
