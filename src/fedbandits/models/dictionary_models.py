@@ -22,7 +22,7 @@ What widths need of it: the volume log det A - log det lambda I, and what S miss
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 
@@ -37,6 +37,39 @@ from fedbandits.models.processes import longer, packed
 
 _BLOCK = 256
 """Observations that are embedded together."""
+
+
+class ToldArrays(NamedTuple):
+    """`Told` for compiled loops: the kernel by its number and rates, S and the factor of its features, R, R^-1 b_0 and
+    lambda.
+    """
+
+    code: int
+    rates: FloatArray
+    points: FloatArray
+    factor: FloatArray
+    root: FloatArray
+    weights: FloatArray
+    ridge: float
+
+
+class Since(NamedTuple):
+    """What n agents have learned since they were told, for compiled loops."""
+
+    u: FloatArray
+    """(n, E, M) the rows of U^T."""
+    corners: FloatArray
+    """(n, E (E+1)/2) those of C."""
+    zeta: FloatArray
+    """(n, E)."""
+    made: IntArray
+    """(n,) how many observations e."""
+    drift: FloatArray
+    """(n,) the sum of their variances, each as it was told."""
+    gained: FloatArray
+    """(n,) what they add to the volume."""
+    unseen: FloatArray
+    """(n,) what S misses of them."""
 
 
 class Told:
@@ -69,15 +102,15 @@ class Told:
         """(q, d) -> (q,) var, as it was told."""
         mean, variance, unseen = np.empty((3, len(points)))
         u = np.empty((len(self), len(points)))
-        _judge(*self.parts, np.ascontiguousarray(points.T), mean, variance, unseen, u)
+        _judge(self.parts, np.ascontiguousarray(points.T), mean, variance, unseen, u)
         return variance
 
     @property
-    def parts(self) -> tuple[int, FloatArray, FloatArray, FloatArray, FloatArray, FloatArray, float]:
+    def parts(self) -> ToldArrays:
         """What compiled loops need of it."""
         features = self.features
         code, rates = features.kernel.code, features.rates
-        return code, rates, features.points, features.factor, self.root, self.weights, self._ridge
+        return ToldArrays(code, rates, features.points, features.factor, self.root, self.weights, self._ridge)
 
 
 class DictionaryModels(Stateful):
@@ -110,7 +143,6 @@ class DictionaryModels(Stateful):
         if len(who) == n:
             self._made = np.zeros(n, dtype=np.int64)
             self._u = np.zeros((n, 1, max(len(told) for told in self.told)))
-            """(n, E, M) the rows of U^T, (n, E (E+1)/2) those of C, and (n, E) zeta."""
             self._corners, self._zeta = np.zeros((n, packed(1))), np.zeros((n, 1))
         self._made[who] = 0
         self.drift[who] = self._gained[who] = self._unseen[who] = 0.0
@@ -135,7 +167,7 @@ class DictionaryModels(Stateful):
         mean, variance = np.empty((2, *arms.shape[:2]))
         lanes = linalg.as_lanes(arms)
         for told, places in self._groups(who):
-            _judge_all(*told.parts, *self._since, who[places], places, lanes, mean, variance)
+            _judge_all(told.parts, self._since, who[places], places, lanes, mean, variance)
         return mean, variance
 
     def learn(self, who: IntArray, points: FloatArray, rewards: FloatArray) -> None:
@@ -148,13 +180,12 @@ class DictionaryModels(Stateful):
             self._corners = longer(self._corners, packed(room))
         lanes, rewards = np.ascontiguousarray(points[:, :, None]), np.ascontiguousarray(rewards)
         for told, places in self._groups(who):
-            learned = self.drift, self._gained, self._unseen
-            _learn_all(*told.parts, *self._since, *learned, who[places], places, lanes, rewards)
+            _learn_all(told.parts, self._since, who[places], places, lanes, rewards)
 
     @property
-    def _since(self) -> tuple[FloatArray, FloatArray, FloatArray, IntArray]:
+    def _since(self) -> Since:
         """What compiled loops need of what was learned since."""
-        return self._u, self._corners, self._zeta, self._made
+        return Since(self._u, self._corners, self._zeta, self._made, self.drift, self._gained, self._unseen)
 
     def doubts(self, agent: int, points: FloatArray) -> FloatArray:
         """(m, d) -> (m,) var of points as it was told to `agent`, whatever it has learned since."""
@@ -262,30 +293,20 @@ def embedded_sums(features: NystromFeatures, points: FloatArray, rewards: FloatA
 
 @jit
 def _judge(
-    code: int,
-    rates: FloatArray,
-    points: FloatArray,
-    factor: FloatArray,
-    root: FloatArray,
-    weights: FloatArray,
-    ridge: float,
-    lanes: FloatArray,
-    mean: FloatArray,
-    variance: FloatArray,
-    unseen: FloatArray,
-    u: FloatArray,
+    told: ToldArrays, lanes: FloatArray, mean: FloatArray, variance: FloatArray, unseen: FloatArray, u: FloatArray
 ) -> None:
     size, width = u.shape
-    embed(code, rates, points, factor, lanes, u)
-    own(code, lanes, unseen)
+    embed(told.code, told.rates, told.points, told.factor, lanes, u)
+    own(told.code, lanes, unseen)
     for s in range(size):
         for k in range(width):
             unseen[k] -= u[s, k] * u[s, k]
     for k in range(width):
-        unseen[k] = max(unseen[k], 0.0) / ridge
+        unseen[k] = max(unseen[k], 0.0) / told.ridge
         variance[k] = unseen[k]
         mean[k] = 0.0
-    forward(root, size, u)
+    forward(told.root, size, u)
+    weights = told.weights
     for s in range(size):
         for k in range(width):
             mean[k] += weights[s] * u[s, k]
@@ -294,17 +315,8 @@ def _judge(
 
 @jit
 def _judge_all(
-    code: int,
-    rates: FloatArray,
-    points: FloatArray,
-    factor: FloatArray,
-    root: FloatArray,
-    weights: FloatArray,
-    ridge: float,
-    seen: FloatArray,
-    corners: FloatArray,
-    zeta: FloatArray,
-    made: IntArray,
+    told: ToldArrays,
+    since: Since,
     who: IntArray,
     places: IntArray,
     lanes: FloatArray,
@@ -312,14 +324,15 @@ def _judge_all(
     variance: FloatArray,
 ) -> None:
     """What was told of the arms of `who`, and what each has learned since."""
-    size, width = len(points), lanes.shape[2]
+    seen, corners, zeta, made = since.u, since.corners, since.zeta, since.made
+    size, width = len(told.points), lanes.shape[2]
     most = 0
     for a in range(len(who)):
         most = max(most, made[who[a]])
     u, v, unseen = np.empty((size, width)), np.empty((most, width)), np.empty(width)
     for a in range(len(who)):
         agent, row = who[a], places[a]
-        _judge(code, rates, points, factor, root, weights, ridge, lanes[row], mean[row], variance[row], unseen, u)
+        _judge(told, lanes[row], mean[row], variance[row], unseen, u)
         start = 0
         for o in range(made[agent]):
             for k in range(width):
@@ -343,33 +356,17 @@ def _judge_all(
 
 @jit
 def _learn_all(
-    code: int,
-    rates: FloatArray,
-    points: FloatArray,
-    factor: FloatArray,
-    root: FloatArray,
-    weights: FloatArray,
-    ridge: float,
-    seen: FloatArray,
-    corners: FloatArray,
-    zeta: FloatArray,
-    made: IntArray,
-    drift: FloatArray,
-    gained: FloatArray,
-    missed: FloatArray,
-    who: IntArray,
-    places: IntArray,
-    lanes: FloatArray,
-    rewards: FloatArray,
+    told: ToldArrays, since: Since, who: IntArray, places: IntArray, lanes: FloatArray, rewards: FloatArray
 ) -> None:
     """A row of U^T and of C for each of `who`."""
-    size = len(points)
+    seen, corners, zeta, made = since.u, since.corners, since.zeta, since.made
+    size = len(told.points)
     u, unseen, mean, variance = np.empty((size, 1)), np.empty(1), np.empty(1), np.empty(1)
     for a in range(len(who)):
         agent, row = who[a], places[a]
-        _judge(code, rates, points, factor, root, weights, ridge, lanes[row], mean, variance, unseen, u)
-        drift[agent] += variance[0]
-        missed[agent] += unseen[0]
+        _judge(told, lanes[row], mean, variance, unseen, u)
+        since.drift[agent] += variance[0]
+        since.unseen[agent] += unseen[0]
         e = made[agent]
         left, y = 1.0, rewards[row] - mean[0]
         for s in range(size):
@@ -390,7 +387,7 @@ def _learn_all(
             start += o + 1
         gone = np.sqrt(max(left, 1.0))  # which it is but for rounding
         corners[agent, last + e] = gone
-        gained[agent] += 2 * np.log(gone)
+        since.gained[agent] += 2 * np.log(gone)
         zeta[agent, e] = y / gone
         made[agent] = e + 1
 
