@@ -4,7 +4,7 @@ import multiprocessing
 import os
 import signal
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import networkx as nx
@@ -16,10 +16,11 @@ import fedbandits as fb
 from fedbandits.algorithms import Random
 from fedbandits.algorithms.random import RandomAgents
 from fedbandits.graphs.network import Given
+from fedbandits.studies.engines import warmup
 from fedbandits.studies.engines.failures import TaskError
 from fedbandits.studies.engines.processes import Processes
 from fedbandits.studies.engines.this_process import ThisProcess
-from fedbandits.studies.engines.warmup import conditions_of, on_few_clients
+from fedbandits.studies.engines.warmup import compile_kernels, conditions_of, kind_of, on_few_clients, steps_by_kind
 from fedbandits.studies.study import run_tasks
 from fedbandits.studies.tasks import Task
 
@@ -162,3 +163,24 @@ def test_conditions_tell_sorts_of_faults_apart_and_not_their_degree():
     assert of(loss=0.1) == of(loss=0.3) != of()
     assert of(contamination=0.1) != of(contamination=0.1, outliers="cauchy")
     assert conditions_of(None) is None
+
+
+def test_a_little_run_is_told_what_is_to_follow_it(monkeypatch):
+    """Many short runs may be worth a compiler that none of them is worth alone."""
+    short, other = Task("short", Random(), ENV, 50, 0), Task("other", fb.algorithms.IndependentLinUCB(), ENV, 30, 0)
+    steps = steps_by_kind([short, replace(short, seed=1), replace(short, seed=2), other])
+    assert {steps[kind_of(short)], steps[kind_of(other)]} == {150, 30}
+    assert kind_of(replace(short, environment=fb.environments.LinearFixed(clients=2))) not in steps
+    little = []
+
+    class Watched(fb.Simulation):
+        def run(self, *args, **keywords):
+            little.append((self.ahead, self.horizon, len(self.by_agent)))
+            super().run(*args, **keywords)
+
+    monkeypatch.setattr(warmup, "Simulation", Watched)
+    monkeypatch.setattr(warmup, "_compiled", set())
+    for _ in range(2):  # once for each kind
+        compile_kernels(short, ahead=steps[kind_of(short)])
+        compile_kernels(other)
+    assert little == [(150, 50, 2), (0, 30, 2)]
