@@ -29,11 +29,11 @@ CALL = """
 import sys
 sys.path.insert(0, {where!r})
 import numpy as np
-from fedbandits.linalg.shelf import is_at_hand
+from fedbandits.linalg.shelf import is_at_hand, kinds_of
 from mine_alone.kernels import kept_by_numba, kept_by_us
 from {module} import {name} as Pair
 by = (np.zeros(3),)
-at_hand = is_at_hand(kept_by_us, (Pair(*({values})), by))
+at_hand = is_at_hand(kept_by_us, kinds_of(kept_by_us, (Pair(*({values})), by)))
 assert {function}(Pair(*({values})), by) == 6
 hits = sum({function}.stats.cache_hits.values())
 assert at_hand == hits or {function} is kept_by_numba

@@ -8,7 +8,7 @@ import pytest
 import fedbandits as fb
 from fedbandits.linalg import compiling
 from fedbandits.linalg.jit import jit
-from fedbandits.linalg.shelf import is_at_hand
+from fedbandits.linalg.shelf import is_at_hand, kinds_of
 from fedbandits.simulation import walking
 from fedbandits.simulation.walking import WORTH_SECONDS, Spent, Walk, walk_for_want_of
 
@@ -19,6 +19,7 @@ ENVIRONMENT = "linear:clients=4,dim=3,arms=4"
 def nothing_at_hand(monkeypatch):
     """As on a machine on which nothing was compiled."""
     monkeypatch.setattr(walking, "is_at_hand", lambda *_: False)
+    monkeypatch.setattr(walking, "is_loaded", lambda *_: False)
     monkeypatch.setattr(walking, "_spent", {})
 
 
@@ -130,10 +131,13 @@ def test_what_is_at_hand():
     def added(one, other):
         return one + other
 
-    assert not is_at_hand(added, (1.0, 2.0))
+    def at_hand(*arguments):
+        return is_at_hand(added, kinds_of(added, arguments))
+
+    assert not at_hand(1.0, 2.0)
     assert walk_for_want_of(added, (1.0, 2.0), 1) is not None
     added(1.0, 2.0)
-    assert is_at_hand(added, (3.0, 4.0))
+    assert at_hand(3.0, 4.0)
     assert walk_for_want_of(added, (1.0, 2.0), 1) is None
-    assert not is_at_hand(added, (1, 2))  # for which it is another one
-    assert is_at_hand(added.py_func, (1, 2))  # nothing is ever compiled of it
+    assert not at_hand(1, 2)  # for which it is another one
+    assert walk_for_want_of(added.py_func, (1, 2), 1) is None  # nothing is ever compiled of it

@@ -64,19 +64,20 @@ class Shelf(FunctionCache):
 
 
 def kinds_of(function: Any, arguments: Sequence[Any]) -> tuple[Any, ...]:
-    """What the compiler takes `arguments` of `function` for."""
+    """What the compiler takes `arguments` of `function` for; nothing where it is switched off."""
+    if not isinstance(function, Dispatcher):
+        return ()
     return tuple(function.typeof_pyval(argument) for argument in arguments)
 
 
-def is_at_hand(function: Any, arguments: Sequence[Any]) -> bool:
-    """Whether `function` can be called with such `arguments` without being compiled first: by this process or another
-    one it has been, or the compiler is switched off.
-    """
-    if not isinstance(function, Dispatcher):
-        return True
-    kinds = kinds_of(function, arguments)
-    kept = cast(Any, function)
-    return kinds in kept.overloads or kept._cache.holds(kinds, kept.targetctx)
+def is_loaded(function: Any, kinds: tuple[Any, ...]) -> bool:
+    """Whether this process has `function` compiled for arguments of these `kinds`, if it has to be."""
+    return not isinstance(function, Dispatcher) or kinds in cast(Any, function).overloads
+
+
+def is_at_hand(function: Any, kinds: tuple[Any, ...]) -> bool:
+    """Whether nobody has to compile `function` for arguments of these `kinds`: it is loaded, or on disk."""
+    return is_loaded(function, kinds) or function._cache.holds(kinds, function.targetctx)
 
 
 def _named(kinds: Iterable[Any]) -> Iterable[type]:

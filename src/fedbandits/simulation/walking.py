@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from fedbandits.linalg.shelf import is_at_hand, kinds_of
+from fedbandits.linalg.shelf import is_at_hand, is_loaded, kinds_of
 
 WORTH_SECONDS = 10.0
 """About what it takes to compile a loop, in seconds of a processor, as all others here: from 3 to 16."""
@@ -56,7 +56,11 @@ _spent: dict[tuple[Any, ...], Spent] = {}
 
 
 def walk_for_want_of(loop: Any, arguments: Sequence[Any], awake: int) -> Walk | None:
-    """How to go on until `loop` has been compiled for such `arguments`; None where it is at hand."""
-    if is_at_hand(loop, arguments):
+    """How to go on until `loop` has been compiled for such `arguments`; None where it is at hand. The disk is looked at
+    once: what another process has put there since is found when it is worth compiling.
+    """
+    kinds = kinds_of(loop, arguments)
+    spent = _spent.get((loop, *kinds))
+    if is_at_hand(loop, kinds) if spent is None else is_loaded(loop, kinds):
         return None
-    return Walk(_spent.setdefault((loop, *kinds_of(loop, arguments)), Spent()), awake)
+    return Walk(_spent.setdefault((loop, *kinds), Spent()), awake)
