@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize
 
+from fedbandits.contract.errors import ConfigError
 from fedbandits.experiments import load_experiment, run_experiment, shipped_experiments
 from fedbandits.findings.recorded import Recorded
 from fedbandits.findings.results import Results
@@ -333,6 +334,19 @@ def test_a_page_is_filled_in_where_the_results_are_no_more(measured, results, pa
     (records / "tiny.json").write_text(changed)
     assert measured.main([str(page), *elsewhere, "--records", str(records), "--check"]) == 1
     assert measured.main([str(page), "--results", str(results), "--records", str(records), "--check"]) == 1
+
+
+def test_who_has_no_such_figure_is_left_out():
+    """Only some algorithms have a budget, and of these only some a finite one."""
+    cases = [
+        {"algorithm": "private", "point": {}, "clients": 2, "figures": {"regret": [3.0, 1.0], "epsilon": [0.5, 0.0]}},
+        {"algorithm": "open", "point": {}, "clients": 2, "figures": {"regret": [1.0, 0.5]}},
+    ]
+    recorded = Recorded("made", "", "", "", 2, [], [], cases)
+    assert list(recorded.figures("regret")["algorithm"]) == ["private", "open"]
+    assert list(recorded.figures("epsilon")["algorithm"]) == ["private"]
+    with pytest.raises(ConfigError, match="made has no bytes on record"):
+        recorded.figures("bytes")
 
 
 def test_a_record_says_what_the_results_say(results):

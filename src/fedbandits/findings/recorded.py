@@ -62,14 +62,15 @@ class Recorded:
         return list(dict.fromkeys(case["algorithm"] for case in self.cases))
 
     def figures(self, metric: str) -> pd.DataFrame:
-        """A row for each algorithm and point of the sweep: `key`, and `mean`, `error` and `median` of `metric` there,
-        the last of them NaN where it was not kept.
+        """A row for each algorithm and point of the sweep that has `metric`: `key`, and its `mean`, `error` and `median`
+        there, the last of them NaN where it was not kept.
         """
         base, suffix = parts_of(metric)
         rows = []
-        for case in self.cases:
-            if base not in case["figures"]:
-                raise ConfigError(f"{self.name} has no {base} on record of {case['algorithm']}")
+        cases = [case for case in self.cases if base in case["figures"]]
+        if not cases:
+            raise ConfigError(f"{self.name} has no {base} on record")
+        for case in cases:
             mean, error, *more = case["figures"][base]
             by = case[DIVISORS[suffix]] if suffix else 1
             if by is None:
