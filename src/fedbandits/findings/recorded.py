@@ -62,8 +62,8 @@ class Recorded:
         return list(dict.fromkeys(case["algorithm"] for case in self.cases))
 
     def figures(self, metric: str) -> pd.DataFrame:
-        """A row for each algorithm and point of the sweep that has `metric`: `key`, and its `mean`, `error` and `median`
-        there, the last of them NaN where it was not kept.
+        """A row for each algorithm and point of the sweep that has `metric`: `key`, and its `mean`, `error` and
+        `median` there, the last of them NaN where it was not kept.
         """
         base, suffix = parts_of(metric)
         rows = []
