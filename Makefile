@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 JOBS ?= 2
 PYTHONS ?= 3.11 3.12 3.13
-# tests start hundreds of programs: without bytecode each of them would compile every module of ours anew
+# tests start many programs: without bytecode each of them would compile every module of ours anew
 export PYTHONDONTWRITEBYTECODE =
 
 .DEFAULT_GOAL := help

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numba
 import numpy as np
 import pytest
 
@@ -126,7 +127,9 @@ class TestWalk:
         assert not Walk(Spent(), awake=100).is_enough(ahead=1000)
 
 
-def test_what_is_at_hand():
+def test_what_is_at_hand(monkeypatch, tmp_path):
+    monkeypatch.setattr(numba.config, "CACHE_DIR", str(tmp_path))  # where nobody has compiled anything before
+
     @jit
     def added(one, other):
         return one + other

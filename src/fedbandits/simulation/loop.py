@@ -277,7 +277,7 @@ class Simulation(Stateful):
         if self.compiled is False or not self.plays or (resting and step == 0):
             return False
         ahead = end - step + self.ahead
-        if self._walks_on(ahead):
+        if self._does_without(ahead):
             return False
         agents = self.agents.compiled()
         block = None if agents is None else self.world.block(step)
@@ -297,7 +297,7 @@ class Simulation(Stateful):
         turns = agents, server, heard, block, start, rows, earned, books
         if self._walk is None and not self._at_hand:
             self._walk = walk_for_want_of(play, turns, block.who.shape[1])
-            if self._walks_on(ahead):
+            if self._does_without(ahead):
                 return False
         self._walk, self._at_hand = None, True
         done, failed, ended = play(*turns)
@@ -370,7 +370,7 @@ class Simulation(Stateful):
             hold(self.server, callers, self._carrier)
             self._carrier.pursues = False
 
-    def _walks_on(self, ahead: int) -> bool:
+    def _does_without(self, ahead: int) -> bool:
         """Whether a loop is not at hand that is not worth compiling for `ahead` steps."""
         return self._walk is not None and self.compiled is None and not self._walk.is_enough(ahead)
 

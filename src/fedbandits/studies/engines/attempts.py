@@ -13,7 +13,6 @@ from fedbandits.studies.tasks import Task
 
 def perform(task: Task, progress: Progress | None, environment: Environment | None = None) -> Run:
     """The result of `task`, perhaps in an `environment` that stands for its own; raises what its simulation raises."""
-    compile_kernels(task)
     world = task.environment if environment is None else environment
     # not `simulate`, which refuses a network that an algorithm does not talk on: others of the study do
     simulation = Simulation(task.algorithm, world, task.horizon, task.seed, **task.options.keywords())
@@ -23,7 +22,8 @@ def perform(task: Task, progress: Progress | None, environment: Environment | No
 
 
 def attempt(task: Task, progress: Progress | None) -> Run | Failure:
-    """The result of `task`, or what went wrong, in a form that can travel."""
+    """The result of `task`, its kernels being compiled before, or what went wrong, in a form that can travel."""
+    compile_kernels(task)
     try:
         return perform(task, progress)
     except Exception as error:
