@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import io
 import os
 import shutil
 import sqlite3
@@ -18,6 +19,7 @@ import pytest
 import fedbandits as fb
 from fedbandits.deploy import Agent, AgentError, CorruptError, StorageError, back_up, check_file
 from fedbandits.deploy.flower.book.book import Book
+from fedbandits.deploy.storage import log_check
 from fedbandits.deploy.storage.journal_format import AGENT
 from fedbandits.deploy.storage.log_check import log_damage, log_of
 
@@ -164,9 +166,13 @@ def test_a_damaged_log_is_not_passed_over(left, tmp_path):
         assert 0 < rest.status().decisions < all_of_it.status().decisions
 
 
-def test_a_log_that_a_crash_cut_short_is_no_damage(left, tmp_path):
-    log = left["agent.db-wal"]
-    for cut in range(len(log) - 6000, len(log), 531):
+def test_a_log_that_a_crash_cut_short_is_no_damage(left, tmp_path, monkeypatch):
+    """In the first page, in the last ones, and in the first page of a block that is read at once."""
+    monkeypatch.setattr(log_check, "_BLOCK", 4)
+    page, log = 24 + 2048, left["agent.db-wal"]
+    assert len(log) > 32 + 5 * page
+    early = (0, 31, 32, 33, 32 + page - 1, 32 + page, 32 + 4 * page, 32 + 4 * page + 1, 32 + 5 * page - 1)
+    for cut in (*early, *range(len(log) - 6000, len(log), 531)):
         path = laid_out(left | {"agent.db-wal": log[:cut]}, tmp_path / "cut")
         assert log_damage(path) is None
         Agent.open(path, warm=False, durable=False).close()
@@ -189,6 +195,27 @@ def test_a_log_in_use_is_read_while_others_write(tmp_path):
         agent.decide(np.eye(2))
         assert log_damage(tmp_path / "agent.db") is None
     agent.close()
+
+
+class Growing(io.BytesIO):
+    """A log whose first `there` bytes are on disk, and which has grown by a page whenever its end was read."""
+
+    there = 0
+
+    def read(self, size: int | None = -1, /) -> bytes:
+        assert size is not None and size > 0
+        found = super().read(max(0, min(size, self.there - self.tell())))
+        self.there += 24 + 2048 if len(found) < size else 0
+        return found
+
+
+@pytest.mark.parametrize("more", [0, 1, 24, 2071])
+def test_a_log_that_grows_while_it_is_read_is_no_damage(left, more):
+    """Another process has written a part of a page, and goes on: nothing is read from the middle of a page."""
+    log = Growing(left["agent.db-wal"])
+    log.there = 32 + 3 * (24 + 2048) + more
+    assert log_check._damage_in(log) is None
+    assert log.tell() <= 32 + 3 * (24 + 2048) + more
 
 
 # other files

@@ -38,10 +38,13 @@ def adjacency(graph: nx.Graph[int]) -> sparse.csr_array:
         raise ValueError("the network is directed; agents need an undirected graph")
     if set(graph.nodes) != set(range(n)):
         raise ValueError("the network's nodes must be 0..n-1; use networkx.convert_node_labels_to_integers")
-    edges = np.array([(u, v) for u, v in nx.Graph(graph).edges if u != v], dtype=np.int64).reshape(-1, 2)
-    both = np.vstack([edges, edges[:, ::-1]])
-    ones = np.ones(len(both), dtype=np.int64)
-    return sparse.csr_array((ones, (both[:, 0], both[:, 1])), shape=(n, n))
+    # both directions of an edge, and parallel edges once: as networkx keeps them
+    degrees = [len(near) for near in graph.adj.values()]
+    origin = np.repeat(np.fromiter(graph.adj, dtype=np.int64, count=n), degrees)
+    to = np.fromiter(itertools.chain.from_iterable(graph.adj.values()), dtype=np.int64, count=sum(degrees))
+    apart = origin != to
+    links = (origin[apart], to[apart])
+    return sparse.csr_array((np.ones(len(links[0]), dtype=np.int64), links), shape=(n, n))
 
 
 def pairs_by_distance(graph: nx.Graph[int], radius: int) -> list[Pairs]:

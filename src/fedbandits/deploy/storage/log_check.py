@@ -136,12 +136,13 @@ def _frames(file: BinaryIO, size: int, order: str, weights: Array) -> tuple[Arra
     """
     heads, added = [np.empty((0, 6), np.int64)], [np.empty((0, 2), np.uint32)]
     length = _FRAME + size
-    while block := file.read(_BLOCK * length):
-        count = len(block) // length
+    while count := len(block := file.read(_BLOCK * length)) // length:
         frames = np.frombuffer(block, np.uint8, count * length).reshape(count, length)
         heads.append(np.frombuffer(frames[:, :_FRAME].tobytes(), ">u4").reshape(count, 6).astype(np.int64))
         summed = np.concatenate([frames[:, :8], frames[:, _FRAME:]], axis=1).tobytes()
         added.append(np.frombuffer(summed, order).reshape(count, -1).astype(np.uint32) @ weights)
+        if len(block) < _BLOCK * length:  # the end, maybe in the middle of a frame: another process may write on
+            break
     return np.concatenate(heads), np.concatenate(added)
 
 
