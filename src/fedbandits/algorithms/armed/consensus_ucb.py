@@ -167,22 +167,22 @@ def _mix(
     heard: IntArray,
 ) -> None:
     n, arms = counts.shape
+    said = np.concatenate((told_counts, told_sums), axis=1)
     before = heard.copy()
     for e in range(len(to)):
         heard[to[e]] = max(heard[to[e]], born[row[e]])
     voices = np.zeros(n)
-    all_counts = np.zeros((n, arms))
-    all_sums = np.zeros((n, arms))
+    total = np.zeros((n, 2 * arms))
     for e in range(len(to)):
-        i, r = to[e], row[e]
+        # unsigned: nobody has to look whether an index counts from the end
+        i, r = np.uint64(to[e]), np.uint64(row[e])
         if born[r] == heard[i] and born[r] > before[i]:
             voices[i] += 1.0
-            for k in range(arms):
-                all_counts[i, k] += told_counts[r, k]
-                all_sums[i, k] += told_sums[r, k]
+            for k in range(2 * arms):
+                total[i, k] += said[r, k]
     for i in range(n):
         # as a convex combination: differences could leave a count below zero by rounding
         own = max(0.0, 1.0 - step * voices[i])
         for k in range(arms):
-            counts[i, k] = own * counts[i, k] + step * all_counts[i, k]
-            sums[i, k] = own * sums[i, k] + step * all_sums[i, k]
+            counts[i, k] = own * counts[i, k] + step * total[i, k]
+            sums[i, k] = own * sums[i, k] + step * total[i, arms + k]

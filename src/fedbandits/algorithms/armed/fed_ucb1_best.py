@@ -138,9 +138,8 @@ class FedUCB1BestAgents(FedUCB1Agents):
     def _indices(self, who: IntArray, turns: IntArray) -> FloatArray:
         self.estimate[who] = self.known.estimates(who, turns)
         self.samples[who] = self.known.counts[who]
-        others = self.best_samples[who] > self.samples[who]
-        estimate = np.where(others, self.best_estimate[who], self.estimate[who])
-        return estimate + self.known.widths(np.where(others, self.best_samples[who], self.samples[who]), turns)
+        estimate, samples = _best_known(who, self.estimate, self.samples, self.best_estimate, self.best_samples)
+        return estimate + self.known.widths(samples, turns)
 
 
 @jit
@@ -163,3 +162,23 @@ def _remember_best(
                 best_samples[i, k] = told
                 best_estimate[i, k] = estimate[r, k]
                 best_born[i, k] = born[r]
+
+
+@jit
+def _best_known(
+    who: IntArray,
+    estimate: FloatArray,
+    samples: IntArray,
+    best_estimate: FloatArray,
+    best_samples: IntArray,
+) -> tuple[FloatArray, IntArray]:
+    """(w, K) estimates, and of how many samples they are: of whoever knows most, the agent itself among equals."""
+    shape = (len(who), samples.shape[1])
+    means, counts = np.empty(shape), np.empty(shape, np.int64)
+    for a in range(len(who)):
+        i = who[a]
+        for k in range(shape[1]):
+            others = best_samples[i, k] > samples[i, k]
+            means[a, k] = best_estimate[i, k] if others else estimate[i, k]
+            counts[a, k] = best_samples[i, k] if others else samples[i, k]
+    return means, counts
