@@ -203,7 +203,7 @@ class Growing(io.BytesIO):
     there = 0
 
     def read(self, size: int | None = -1, /) -> bytes:
-        assert size is not None and size > 0
+        assert size is not None
         found = super().read(max(0, min(size, self.there - self.tell())))
         self.there += 24 + 2048 if len(found) < size else 0
         return found

@@ -18,6 +18,8 @@ Array = NDArray[Any]
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
 BoolArray = NDArray[np.bool_]
+Index = int | np.uint64
+"""A place in an array. Unsigned in innermost loops: signed ones are tested for counting from the end."""
 State = dict[str, Array]
 """A snapshot: named arrays and nothing else, so that it can be written as one `.npz` file."""
 _OUTSIDE, _REPEATED = 1, 2

@@ -10,7 +10,8 @@ after turn until somebody has to be heard.
 Even that needs no interpreter where a server knows agents that answer as these do: it hands over the arrays of both
 (`Server.compiled`) and says by `stands_for` how they talk (`hear`), counting everything that crosses (`Books`). Agents
 may then make something of what they were told as late as they next decide (`attend`): whoever looks at them after the
-compiled loop finds nothing that is not up to date.
+compiled loop finds nothing that is not up to date. Agents who talk to each other say how they `tell` and `heed`; what
+carries it from one to the other is a `contract.post.Post`, in the place of a server.
 
 Nothing may come out differently, to the last bit: compiled functions are used by the population's own methods as well,
 or follow the same operations. `Population.choose`, `learn` and `calling` remain what an agent does; a subclass that
@@ -124,12 +125,31 @@ def attend(server: State, i: int) -> bool:
     raise NotImplementedError
 
 
+def tell(agents: State, i: int, letters: FloatArray, row: int) -> None:
+    """Agent i, having learned, writes what it tells its neighbours into `letters[row]`: all numbers of `say`'s arrays,
+    one after the other, and behind them what would be computed of these by everybody who reads it.
+    """
+    raise NotImplementedError
+
+
+def heed(agents: State, i: int, post: Any, newest: int, first: int, last: int) -> None:
+    """Agent i takes in letters `first` to `last` of a `contract.post.Post`, in a round in which what was said begins at
+    row `newest`, as `Population.hear` takes in an inbox.
+    """
+    raise NotImplementedError
+
+
+def has_room(agents: State, i: int, letters: int) -> bool:
+    """Whether agent i can take in so many letters, and what it learns by itself next."""
+    raise NotImplementedError
+
+
 _MEANINGS: dict[tuple[type, Callable[..., Any]], Callable[..., Any]] = {}
 
 
 def stands_for(what: Callable[..., Any], kind: type) -> Callable[[F], F]:
-    """The decorated function, of `linalg.jit.jit_inside`, is what `show`, `pay`, `choose`, `learn`, `calls`, `hear` or
-    `attend` does for states of type `kind`.
+    """The decorated function, of `linalg.jit.jit_inside`, is what `show`, `pay`, `choose`, `learn`, `calls`, `hear`,
+    `attend`, `tell`, `heed`, `has_room`, or something else that is `meant`, does for states of type `kind`.
     """
 
     def remember(function: F) -> F:
@@ -190,13 +210,19 @@ def _know_already(server: State, i: int) -> bool:
     return True
 
 
+@jit_inside
+def _has_always(agents: State, i: int, letters: int) -> bool:
+    """`has_room` of agents who keep no letters."""
+    return True
+
+
 _OF_NOBODY: dict[Callable[..., Any], Callable[..., Any]] = {
     show: _drawn_row,
     hear: _leave_pending,
     attend: _know_already,
 }
 """Where there is no source of arms, or no server that is spoken for."""
-_OF_ANYBODY: dict[Callable[..., Any], Callable[..., Any]] = {pay: _drawn_pay}
+_OF_ANYBODY: dict[Callable[..., Any], Callable[..., Any]] = {pay: _drawn_pay, has_room: _has_always}
 """Where nothing else is said."""
 
 
@@ -211,8 +237,10 @@ def _meaning(what: Callable[..., Any], kind: Any) -> Callable[..., Any] | None:
     return said if said is not None else _OF_ANYBODY.get(what)
 
 
-def _meant(what: Callable[..., Any]) -> None:
-    """Whoever compiles a call of `what` compiles what stands for it instead."""
+def meant(what: F) -> F:
+    """Whoever compiles a call of `what` compiles what stands for it instead (`stands_for`), its first argument being a
+    named tuple.
+    """
 
     def choice(agents: Any, *rest: Any) -> Any:
         function = _meaning(what, agents)
@@ -221,7 +249,8 @@ def _meant(what: Callable[..., Any]) -> None:
     overload(what, strict=False, jit_options=cast(Any, INSIDE))(choice)
     always = [table[what] for table in (_OF_NOBODY, _OF_ANYBODY) if what in table]
     ingredients.means(what, lambda kind: [_MEANINGS.get((kind, what)), *always])
+    return what
 
 
-for _function in (show, pay, choose, learn, calls, hear, attend):
-    _meant(_function)
+for _function in (show, pay, choose, learn, calls, hear, attend, tell, heed, has_room):
+    meant(_function)

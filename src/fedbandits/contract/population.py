@@ -75,6 +75,12 @@ class Population(Stateful):
         """
         return None
 
+    def corresponding(self, letters: IntArray) -> int:
+        """Agents are about to talk to each other without the interpreter (`contract.post`), `letters` (n,) being how
+        many each of them gets in a round: how many numbers one takes. 0 where they have to be asked (`say`, `hear`).
+        """
+        return 0
+
     def tend(self) -> None:
         """Do what compiled functions leave to be done after a step that they played."""
 

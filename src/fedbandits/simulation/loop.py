@@ -12,7 +12,7 @@ from threadpoolctl import ThreadpoolController
 
 from fedbandits.contract.algorithm import Algorithm, bounds_of, wire_of
 from fedbandits.contract.arrays import Array, BoolArray, FloatArray, IntArray, State
-from fedbandits.contract.booking import Books, books_of, priced
+from fedbandits.contract.booking import Books, Speech, books_of, priced
 from fedbandits.contract.budget import portrayed
 from fedbandits.contract.catalogue import ConfigError
 from fedbandits.contract.compiled import FAILED, PENDING
@@ -170,10 +170,11 @@ class Simulation(Stateful):
 
     @property
     def plays(self) -> bool:
-        """Whether turns can be left to compiled functions at all: agents do not talk to each other, and no gauge has to
-        be read after every step.
+        """Whether turns can be left to compiled functions at all: nothing goes wrong with what agents tell each other,
+        and no gauge has to be read after every step.
         """
-        return self._relay is None and all(gauge.steady or gauge.of_episodes for gauge in self._gauges.values())
+        unharmed = self._relay is None or self._relay.is_plain
+        return unharmed and all(gauge.steady or gauge.of_episodes for gauge in self._gauges.values())
 
     def run(self, steps: int | None = None, progress: Progress | None = None) -> None:
         """Advance by `steps` steps, or to the horizon."""
@@ -283,8 +284,10 @@ class Simulation(Stateful):
         block = None if agents is None else self.world.block(step)
         if block is None:
             return False
-        server, books = self._spoken_for()
+        server, books = self._spoken_for(step)
         heard = books is not None and priced(books) and not resting
+        if self._peers is not None and not (heard and block.who.shape[1] == len(self.agents)):
+            return False
         start = step - block.first
         rows = min(len(block.who), end - block.first)
         if self.server is not None and not heard:
@@ -323,13 +326,10 @@ class Simulation(Stateful):
             self.counts[after] = self.ledger.counts
         elif self.server is not None:
             self.server.tend()
-        if self.server is not None and ended == PENDING:
-            if not heard:
-                self.server.passed(done - start - 1)
-            self._carrier.reachable = None
-            self._hold(np.flatnonzero(self.agents.calling()))
-            self.syncs[after.stop - 1] = self.ledger.syncs
-            self.counts[after.stop - 1] = self.ledger.counts
+        elif self._peers is not None:
+            self._peers.take_up(server, step)
+        if ended == PENDING:
+            self._conclude(block.who[done - 1], done - start, heard)
         if self.episodes is not None:
             self._follow(self.episodes, step, block.who[played], over[played], rewards[played], regrets[played])
         self.at[...] = after.stop
@@ -338,6 +338,21 @@ class Simulation(Stateful):
             gauge.pass_over(step, after.stop - 1)
             gauge.take(after.stop - 1)
         return True
+
+    def _conclude(self, learned: IntArray, steps: int, heard: bool) -> None:
+        """Let server or peers talk after the last of so many `steps` that were played without them, in which these have
+        `learned`; whether they were `heard` after the others.
+        """
+        last = int(self.at) + steps - 1
+        if self.server is not None:
+            if not heard:
+                self.server.passed(steps - 1)
+            self._carrier.reachable = None
+            self._hold(np.flatnonzero(self.agents.calling()))
+        elif self._peers is not None:
+            self._peers.round(self.agents, learned, last)
+        self.syncs[last] = self.ledger.syncs
+        self.counts[last] = self.ledger.counts
 
     def _follow(
         self, book: EpisodeBook, step: int, who: IntArray, over: BoolArray, rewards: FloatArray, regrets: FloatArray
@@ -353,15 +368,28 @@ class Simulation(Stateful):
                 gauge.take(step + noted - 1)
             at = noted
 
-    def _spoken_for(self) -> tuple[Any, Books | None]:
-        """The server for compiled functions, and what they count in; None where it has to be given the floor here."""
+    @property
+    def _peers(self) -> Relay | None:
+        """What carries from agent to agent what they tell each other; None where they tell nothing."""
+        return None if self._relay is None or self._relay.is_silent else self._relay
+
+    def _spoken_for(self, step: int) -> tuple[Any, Books | None]:
+        """The server for compiled functions, or what carries letters from `step` on, and what they count in; None where
+        it has to be given the floor here.
+        """
+        if self._peers is not None:
+            post = self._peers.post(self.agents, step)
+            return post, None if post is None else self._books_of(self._peers.speech)
         answering = None if self.server is None else self.agents.answering()
         if self.server is None or answering is None:
             return None, None
         server = self.server.compiled(answering)
         if server is None:
             return None, None
-        return server, books_of(self.ledger, self._carrier.wire, self.server.speech, self.counts, self.syncs)
+        return server, self._books_of(self.server.speech)
+
+    def _books_of(self, speech: Speech) -> Books:
+        return books_of(self.ledger, self._carrier.wire, speech, self.counts, self.syncs)
 
     def _hold(self, callers: IntArray) -> None:
         """Give the server the floor; courses that it opens are played at once, unless every step is to be seen."""

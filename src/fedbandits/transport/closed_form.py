@@ -17,6 +17,7 @@ from fedbandits.contract.arrays import Array, BoolArray, IntArray, State, check_
 from fedbandits.contract.facts import Place
 from fedbandits.contract.ledger import Ledger
 from fedbandits.contract.messages import Inbox, Message
+from fedbandits.contract.post import Post
 from fedbandits.contract.wire import Wire
 from fedbandits.graphs.hops import Pairs, adjacency, pairs_by_distance
 from fedbandits.linalg.jit import jit
@@ -48,6 +49,7 @@ class ClosedForm:
         self._flight: list[tuple[int, Message]] = []
         """What is under way and the round it was said in, the newest first."""
         self._addresses: _Addresses | None = None
+        self._routes: _Routes | None = None
 
     def check(self, step: int, reachable: BoolArray | None) -> None:
         """Raise unless round `step` is the next one, and everybody is there."""
@@ -75,6 +77,50 @@ class ClosedForm:
             return None
         born = np.repeat([born for born, _ in flight], [len(message.who) for _, message in flight])
         return Inbox(moving, born, addresses.to, addresses.row)
+
+    def letters(self) -> IntArray:
+        """(n,) how many each agent gets in a round, once everybody has spoken in as many rounds as messages live."""
+        return np.diff(self._from_everybody().starts)
+
+    def post(self, step: int, size: int) -> Post | None:
+        """What is under way before round `step`, `size` numbers for each message, for compiled loops; None unless
+        everybody has spoken in all rounds of which messages still live.
+        """
+        n, ttl = self._n, len(self._links)
+        spoken = {born: message for born, message in self._flight if len(message.who) == n and not message.lengths}
+        if not {*range(step - max(ttl - 1, 1), step)} <= spoken.keys():
+            return None
+        routes = self._from_everybody()
+        post = Post(
+            said=np.full((ttl * n, size), np.nan),
+            born=np.zeros(ttl * n, dtype=np.int64),
+            who=np.tile(np.arange(n), ttl),
+            round=np.array([step]),
+            starts=routes.starts,
+            behind=routes.behind,
+            links=routes.links,
+        )
+        for born, message in spoken.items():
+            rows = slice(born % ttl * n, born % ttl * n + n)
+            post.born[rows] = born
+            flat = np.concatenate([array.reshape(n, -1) for array in message.arrays.values()], axis=1)
+            post.said[rows, : flat.shape[1]] = flat
+        return post
+
+    def take_up(self, post: Post, since: int) -> None:
+        """What is under way after the rounds from `since` on, which were left to compiled loops."""
+        n, ttl, after = self._n, len(self._links), int(post.round[0])
+        form = self._flight[0][1]
+        for born in range(max(since, after - ttl), after):
+            rows = slice(born % ttl * n, born % ttl * n + n)
+            arrays, at = {}, 0
+            for name, like in form.arrays.items():
+                width = like[0].size
+                flat = post.said[rows, at : at + width]
+                arrays[name] = flat.astype(like.dtype).reshape(like.shape)
+                at += width
+            self._flight.insert(0, (born, Message(form.kind, np.arange(n), arrays)))
+        self._flight = [(born, message) for born, message in self._flight if born >= after - ttl]
 
     def state(self) -> State:
         """The messages under way."""
@@ -110,6 +156,14 @@ class ClosedForm:
             held = self._addresses = self._written(speakers)
         return held
 
+    def _from_everybody(self) -> _Routes:
+        if self._routes is None:
+            n = self._n
+            to, row = self._addressed([(age, np.arange(n)) for age in range(len(self._links))])[1:]
+            links = int(sum(links.sum() for links in self._links))
+            self._routes = _Routes(starts_of(to, n), row % n - row // n * n, links)
+        return self._routes
+
     def _written(self, speakers: list[tuple[int, IntArray]]) -> _Addresses:
         to, row = [], []
         first = 0
@@ -131,6 +185,14 @@ class _Addresses(NamedTuple):
     speakers: list[tuple[int, IntArray]]
     to: IntArray
     row: IntArray
+
+
+class _Routes(NamedTuple):
+    """Where messages of everybody go, once they were said in as many rounds as they live; see `Post`."""
+
+    starts: IntArray
+    behind: IntArray
+    links: int
 
 
 class _Reached(NamedTuple):

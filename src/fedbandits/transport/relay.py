@@ -13,10 +13,12 @@ from typing import Protocol
 import numpy as np
 
 from fedbandits.contract.arrays import Array, BoolArray, IntArray, State, check_who
+from fedbandits.contract.booking import Speech
 from fedbandits.contract.facts import Place
 from fedbandits.contract.ledger import Ledger
 from fedbandits.contract.messages import Inbox, Message
 from fedbandits.contract.population import Population
+from fedbandits.contract.post import Post
 from fedbandits.contract.state import load_whole
 from fedbandits.contract.wire import Utterance, Wire, WireError
 from fedbandits.graphs.network import Faults
@@ -70,6 +72,35 @@ class Relay:
             if inbox is not None:
                 peers.hear(inbox)
 
+    @property
+    def is_silent(self) -> bool:
+        """Whether messages live for no hop at all."""
+        return self._silent
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether nothing goes wrong with what is said, and all of it is of one kind."""
+        return self._silent or self._only_way() is not None
+
+    @property
+    def speech(self) -> Speech:
+        """What peers say to each other, for `contract.booking`."""
+        return tuple((kind, "peer") for kind in self._ways)
+
+    def post(self, peers: Population, step: int) -> Post | None:
+        """What is under way before round `step`, for compiled loops; None where peers have to be asked what they say,
+        or not everybody has spoken in the rounds before.
+        """
+        way = self._only_way()
+        size = 0 if way is None else peers.corresponding(way.letters())
+        return None if way is None or size == 0 else way.post(step, size)
+
+    def take_up(self, post: Post, since: int) -> None:
+        """Rounds from `since` on were left to compiled loops, which have made this of the `post`."""
+        way = self._only_way()
+        assert way is not None
+        way.take_up(post, since)
+
     def state(self) -> State:
         """Everything that is under way, as named arrays."""
         return {
@@ -88,6 +119,11 @@ class Relay:
             raise ValueError(f"the snapshot holds unknown {', '.join(unknown)}")
         for prefix, way in zip(prefixes, self._ways.values(), strict=True):
             way.load({name.removeprefix(prefix): held for name, held in state.items() if name.startswith(prefix)})
+
+    def _only_way(self) -> ClosedForm | None:
+        """Of everything that is said; None where there are others, or where things may go wrong."""
+        ways = list(self._ways.values())
+        return ways[0] if len(ways) == 1 and isinstance(ways[0], ClosedForm) else None
 
     def _prefixes(self) -> list[str]:
         """What the names of each way's arrays begin with: nothing where there is one way alone."""

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable
-from typing import ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
 from fedbandits.algorithms.armed.estimators import Estimation, estimator_for
+from fedbandits.algorithms.armed.estimators.compiled import estimate_at, take_in
+from fedbandits.algorithms.armed.estimators.contract import Rate, demand_at, width_at
 from fedbandits.contract.arrays import BoolArray, FloatArray, IntArray, check_arms, check_feedback, check_finite
 from fedbandits.contract.population import Population
 from fedbandits.contract.problem import Problem
-from fedbandits.linalg.jit import jit_inside
+from fedbandits.linalg.jit import jit_inside, jit_part_exactly
 
 
 def check_armed(who: IntArray, arms: FloatArray, n: int, count: int) -> IntArray | None:
@@ -163,6 +165,11 @@ class IndexAgents(ArmedAgents):
         super().__init__(problem, n)
         self.known = estimator_for(estimation, problem, n)
 
+    def indexed(self, samples: IntArray) -> Indexed | None:
+        """For compiled loops, with room for so many samples (n,) of every arm; None where they cannot estimate."""
+        known = self.known.compiled(samples)
+        return None if known is None else Indexed(self.turns, self.known.counts, known, self.known.rate, self.places())
+
     def _pick(self, who: IntArray) -> IntArray:
         turns = self.turns[who] + 1
         best = self._indices(who, turns).argmax(axis=1)
@@ -174,3 +181,51 @@ class IndexAgents(ArmedAgents):
     def _indices(self, who: IntArray, turns: IntArray) -> FloatArray:
         """(w, K) the index of every arm for each agent in `who`, in its turn (w,); infinite without a sample."""
         return self.known.estimates(who, turns) + self.known.widths(self.known.counts[who], turns)
+
+
+INDEXED = (*SPOKEN_FOR, "_indices")
+"""What compiled loops do in place of index agents."""
+
+
+class Indexed(NamedTuple):
+    """What `IndexAgents` are made up of, for compiled loops."""
+
+    turns: IntArray
+    counts: IntArray
+    known: Any
+    """The estimator's (`Estimator.compiled`)."""
+    rate: Rate
+    places: Places
+
+
+@jit_inside
+def index_at(agents: Indexed, count: int, mean: float, demand: float) -> float:
+    """The index of an arm of which so many samples are known, with that mean."""
+    rate = agents.rate
+    return exact_sum(mean, width_at(count, demand, rate.offset, rate.factor, rate.exponent))
+
+
+@jit_inside
+def pick_indexed(agents: Indexed, i: int) -> int:
+    """What `IndexAgents` pick."""
+    turn = int(agents.turns[i]) + 1
+    now, demand = np.log(turn), demand_at(turn, agents.rate.base, agents.rate.slope)
+    best, found = -np.inf, 0
+    for k in range(agents.places.arms):
+        index = index_at(agents, agents.counts[i, k], estimate_at(agents.known, i, k, now), demand)
+        if index > best:
+            best, found = index, k
+    return turn - 1 if turn <= agents.places.arms else found
+
+
+@jit_inside
+def observe_indexed(agents: Indexed, i: int, pick: int, reward: float, weight: float) -> None:
+    """What `IndexAgents` observe."""
+    take_in(agents.known, i, pick, reward, weight)
+    agents.turns[i] += 1
+
+
+@jit_part_exactly
+def exact_sum(one: float, other: float) -> float:
+    """Of two numbers that are rounded before."""
+    return one + other

@@ -2,24 +2,28 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
+from fedbandits.algorithms.armed.agents import INDEXED, in_place, pick_indexed
 from fedbandits.algorithms.armed.estimators import Estimation, MeanName
 from fedbandits.algorithms.armed.fed_ucb1 import PULLED, REWARD, FedUCB1Agents
+from fedbandits.algorithms.armed.telling import TELLING, Told, fit_all, heed_reward, observe_told, tell_reward
 from fedbandits.algorithms.armed.theory import domination, lower_bound, upper_bound
 from fedbandits.contract.algorithm import Bounds
-from fedbandits.contract.arrays import FloatArray, IntArray, State
+from fedbandits.contract.arrays import BoolArray, FloatArray, IntArray, State
 from fedbandits.contract.catalogue import About
+from fedbandits.contract.compiled import choose, has_room, heed, learn, quiet, stands_for, tell, untouched
 from fedbandits.contract.facts import Place
 from fedbandits.contract.messages import Inbox
 from fedbandits.contract.parameters import parameters
 from fedbandits.contract.portrait import LEADERS
+from fedbandits.contract.post import Post, letter
 from fedbandits.contract.problem import Problem
 from fedbandits.contract.streams import Streams
 from fedbandits.graphs.leaders import leadership
-from fedbandits.linalg.jit import jit
+from fedbandits.linalg.jit import jit, jit_inside
 
 
 @parameters
@@ -118,6 +122,62 @@ class CentUCB1Agents(FedUCB1Agents):
         own = super()._pick(who)
         copies = self._follows[who] & (self.copied[who] >= 0) & (self.turns[who] >= self._arms)
         return np.where(copies, self.copied[who], own)
+
+    def compiled(self) -> Any:
+        """See `Population`."""
+        told = self.told() if untouched(self, CentUCB1Agents, *INDEXED, *TELLING) else None
+        return None if told is None else Led(told, self._leaders, self._follows, self.copied, self.copied_born)
+
+
+@quiet
+class Led(NamedTuple):
+    """`CentUCB1Agents` for compiled loops."""
+
+    told: Told
+    leaders: IntArray
+    follows: BoolArray
+    copied: IntArray
+    copied_born: IntArray
+
+
+@stands_for(choose, Led)
+@jit_inside
+def _choose(agents: Led, i: int, arms: FloatArray, row: int, room: FloatArray) -> int:
+    own = agents.told.own
+    if not in_place(own.places, arms, row):
+        return -1
+    picked = pick_indexed(own, i)  # by followers, too: estimators may have to know of every turn
+    copies = agents.follows[i] and agents.copied[i] >= 0 and own.turns[i] >= own.places.arms
+    return int(agents.copied[i]) if copies else picked
+
+
+@stands_for(learn, Led)
+@jit_inside
+def _learn(agents: Led, i: int, arms: FloatArray, row: int, pick: int, reward: float, room: FloatArray) -> bool:
+    observe_told(agents.told, i, pick, reward)
+    return False
+
+
+@stands_for(tell, Led)
+@jit_inside
+def _tell(agents: Led, i: int, letters: FloatArray, row: int) -> None:
+    tell_reward(agents.told, i, letters, row)
+
+
+@stands_for(heed, Led)
+@jit_inside
+def _heed(agents: Led, i: int, post: Post, newest: int, first: int, last: int) -> None:
+    for e in range(first, last):
+        r = letter(post, newest, e)
+        heed_reward(agents.told, i, post.said, r)
+        if post.who[r] == agents.leaders[i] and post.born[r] > agents.copied_born[i]:
+            agents.copied[i], agents.copied_born[i] = int(post.said[r, 0]), post.born[r]
+
+
+@stands_for(has_room, Led)
+@jit_inside
+def _has_room(agents: Led, i: int, letters: int) -> bool:
+    return fit_all(agents.told, i, letters)
 
 
 @jit

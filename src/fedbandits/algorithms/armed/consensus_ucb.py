@@ -3,24 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Annotated, ClassVar
+from typing import Annotated, Any, ClassVar, NamedTuple
 
 import networkx as nx
 import numpy as np
 from pydantic import Field
 
-from fedbandits.algorithms.armed.agents import ArmedAgents
-from fedbandits.contract.arrays import FloatArray, IntArray, State
+from fedbandits.algorithms.armed.agents import SPOKEN_FOR, ArmedAgents, Places, in_place
+from fedbandits.contract.arrays import FloatArray, Index, IntArray, State
 from fedbandits.contract.catalogue import About
+from fedbandits.contract.compiled import choose, heed, learn, quiet, stands_for, tell, untouched
 from fedbandits.contract.facts import Noise, Place
 from fedbandits.contract.messages import Inbox, Message
 from fedbandits.contract.parameters import parameters
 from fedbandits.contract.portrait import KNOWN
+from fedbandits.contract.post import Post, letter
 from fedbandits.contract.problem import Problem
 from fedbandits.contract.streams import Streams
 from fedbandits.contract.wire import Bound, Utterance, vector
 from fedbandits.graphs.hops import adjacency
-from fedbandits.linalg.jit import jit
+from fedbandits.linalg.jit import jit, jit_inside, jit_part, jit_part_exactly
 from fedbandits.models import limits
 
 COUNTS = vector("counts", "K", bound=Bound(limits.none, per_observation=False, low=0.0))
@@ -129,13 +131,7 @@ class ConsensusAgents(ArmedAgents):
 
     def indices(self, who: IntArray) -> FloatArray:
         """(w, K) the index of every arm for each agent in `who`, on what it knows now; infinite without a sample."""
-        counts = self.counts[who]
-        log = np.log(np.maximum(self.turns[who], 1))[:, None]
-        # an agent may have given away all its weight on an arm, or nearly so, where not everybody acts in every round
-        with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
-            widths = np.sqrt(self._scale[who, None] * ((counts + np.sqrt(log)) / counts) * (log / counts))
-            index = self.sums[who] / counts + widths
-        return np.where(np.isnan(index) | (counts <= 0), np.inf, index)
+        return _indices(who, self.turns, self.counts, self.sums, self._scale)
 
     def _pick(self, who: IntArray) -> IntArray:
         turns = self.turns[who] + 1
@@ -145,6 +141,19 @@ class ConsensusAgents(ArmedAgents):
         self.counts[who, picks] += 1.0
         self.sums[who, picks] += rewards
 
+    # without the interpreter
+
+    def corresponding(self, letters: IntArray) -> int:
+        """See `Population`: counts and sums."""
+        return 2 * self._arms
+
+    def compiled(self) -> Any:
+        """See `Population`."""
+        if not untouched(self, ConsensusAgents, *SPOKEN_FOR, "indices", "say", "hear"):
+            return None
+        known = self.turns, self.counts, self.sums, self.heard
+        return Averaging(*known, self._scale, self._step, np.empty(2 * self._arms), self.places())
+
 
 def _connected(graph: nx.Graph[int]) -> FloatArray:
     """(n,) how many agents each agent is connected to, itself included."""
@@ -152,6 +161,26 @@ def _connected(graph: nx.Graph[int]) -> FloatArray:
     for component in nx.connected_components(graph):
         sizes[list(component)] = len(component)
     return sizes
+
+
+@jit
+def _indices(who: IntArray, turns: IntArray, counts: FloatArray, sums: FloatArray, scale: FloatArray) -> FloatArray:
+    out = np.empty((len(who), counts.shape[1]))
+    for a in range(len(who)):
+        i = who[a]
+        log = np.log(max(turns[i], 1))
+        for k in range(counts.shape[1]):
+            out[a, k] = _index(log, counts[i, k], sums[i, k], scale[i])
+    return out
+
+
+@jit_part_exactly
+def _index(log: float, count: float, total: float, scale: float) -> float:
+    # an agent may have given away all its weight on an arm, or nearly so, where not everybody acts in every round
+    if count <= 0:
+        return np.inf
+    index = total / count + np.sqrt(scale * ((count + np.sqrt(log)) / count) * (log / count))
+    return np.inf if np.isnan(index) else float(index)
 
 
 @jit
@@ -174,15 +203,86 @@ def _mix(
     voices = np.zeros(n)
     total = np.zeros((n, 2 * arms))
     for e in range(len(to)):
-        # unsigned: nobody has to look whether an index counts from the end
         i, r = np.uint64(to[e]), np.uint64(row[e])
         if born[r] == heard[i] and born[r] > before[i]:
             voices[i] += 1.0
             for k in range(2 * arms):
                 total[i, k] += said[r, k]
-    for i in range(n):
-        # as a convex combination: differences could leave a count below zero by rounding
-        own = max(0.0, 1.0 - step * voices[i])
-        for k in range(arms):
-            counts[i, k] = own * counts[i, k] + step * total[i, k]
-            sums[i, k] = own * sums[i, k] + step * total[i, arms + k]
+    for who in range(n):
+        _average(counts, sums, who, step, voices[who], total[who])
+
+
+@jit_part
+def _average(counts: FloatArray, sums: FloatArray, i: Index, step: float, voices: float, total: FloatArray) -> None:
+    # as a convex combination: differences could leave a count below zero by rounding
+    own = max(0.0, 1.0 - step * voices)
+    arms = counts.shape[1]
+    for k in range(arms):
+        counts[i, k] = own * counts[i, k] + step * total[k]
+        sums[i, k] = own * sums[i, k] + step * total[arms + k]
+
+
+@quiet
+class Averaging(NamedTuple):
+    """`ConsensusAgents` for compiled loops."""
+
+    turns: IntArray
+    counts: FloatArray
+    sums: FloatArray
+    heard: IntArray
+    scale: FloatArray
+    step: float
+    total: FloatArray
+    """(2 K,) room for sums of what was told."""
+    places: Places
+
+
+@stands_for(choose, Averaging)
+@jit_inside
+def _choose(agents: Averaging, i: int, arms: FloatArray, row: int, room: FloatArray) -> int:
+    if not in_place(agents.places, arms, row):
+        return -1
+    turn = int(agents.turns[i]) + 1
+    if turn <= agents.places.arms:
+        return turn - 1
+    log = np.log(turn - 1)
+    best, found = -np.inf, 0
+    for k in range(agents.places.arms):
+        index = _index(log, agents.counts[i, k], agents.sums[i, k], agents.scale[i])
+        if index > best:
+            best, found = index, k
+    return found
+
+
+@stands_for(learn, Averaging)
+@jit_inside
+def _learn(agents: Averaging, i: int, arms: FloatArray, row: int, pick: int, reward: float, room: FloatArray) -> bool:
+    agents.counts[i, pick] += 1.0
+    agents.sums[i, pick] += reward
+    agents.turns[i] += 1
+    return False
+
+
+@stands_for(tell, Averaging)
+@jit_inside
+def _tell(agents: Averaging, i: int, letters: FloatArray, row: int) -> None:
+    for k in range(agents.places.arms):
+        letters[row, k] = agents.counts[i, k]
+        letters[row, agents.places.arms + k] = agents.sums[i, k]
+
+
+@stands_for(heed, Averaging)
+@jit_inside
+def _heed(agents: Averaging, i: int, post: Post, newest: int, first: int, last: int) -> None:
+    before = agents.heard[i]
+    for e in range(first, last):
+        agents.heard[i] = max(agents.heard[i], post.born[letter(post, newest, e)])
+    voices, total = 0.0, agents.total
+    total[:] = 0.0
+    for e in range(first, last):
+        r = letter(post, newest, e)
+        if post.born[r] == agents.heard[i] and post.born[r] > before:
+            voices += 1.0
+            for k in range(np.uint64(len(total))):
+                total[k] += post.said[r, k]
+    _average(agents.counts, agents.sums, i, agents.step, voices, total)

@@ -3,24 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 
-from fedbandits.algorithms.armed.agents import IndexAgents
+from fedbandits.algorithms.armed.agents import INDEXED, IndexAgents, in_place, pick_indexed
 from fedbandits.algorithms.armed.estimators import Estimation, MeanName
+from fedbandits.algorithms.armed.telling import TELLING, Told, fit_all, heed_reward, observe_told, tell_reward
 from fedbandits.algorithms.armed.theory import clique_count, lower_bound, strangers, upper_bound
 from fedbandits.contract.algorithm import Bounds
 from fedbandits.contract.arrays import Array, FloatArray, IntArray, State
 from fedbandits.contract.catalogue import About
+from fedbandits.contract.compiled import choose, has_room, heed, learn, quiet, stands_for, tell, untouched
 from fedbandits.contract.facts import Place
 from fedbandits.contract.messages import Inbox, Message
 from fedbandits.contract.parameters import parameters
 from fedbandits.contract.portrait import KNOWN
+from fedbandits.contract.post import Post, letter
 from fedbandits.contract.problem import Problem
 from fedbandits.contract.streams import Streams
 from fedbandits.contract.wire import Bound, Utterance, WireField
 from fedbandits.graphs.leaders import clique_of
+from fedbandits.linalg.jit import jit_inside
 from fedbandits.models import limits
 
 PULLED = WireField("arm", dtype="i8")
@@ -129,6 +133,7 @@ class FedUCB1Agents(IndexAgents):
         super().__init__(estimation, problem, n)
         self._identities = identities
         self._cliques = cliques
+        self._letters = np.zeros(n, dtype=np.int64)
         self.pulled = np.zeros(n, dtype=np.int64)
         self.earned = np.zeros(n)
 
@@ -158,3 +163,60 @@ class FedUCB1Agents(IndexAgents):
         super()._observe(who, picks, rewards)
         self.pulled[who] = picks
         self.earned[who] = rewards
+
+    # without the interpreter
+
+    def corresponding(self, letters: IntArray) -> int:
+        """See `Population`: what is said of the last pull, and the weight of its reward."""
+        self._letters = letters
+        return 3
+
+    def compiled(self) -> Any:
+        """See `Population`."""
+        told = self.told() if untouched(self, FedUCB1Agents, *INDEXED, *TELLING) else None
+        return None if told is None else Peers(told)
+
+    def told(self) -> Told | None:
+        """For compiled loops; None where they cannot estimate, and where agents do not listen to everybody."""
+        own = None if self._cliques is not None else self.indexed(self._letters + 2)
+        return None if own is None else Told(own, self.pulled, self.earned, np.zeros(self._n))
+
+
+@quiet
+class Peers(NamedTuple):
+    """`FedUCB1Agents` for compiled loops."""
+
+    told: Told
+
+
+@stands_for(choose, Peers)
+@jit_inside
+def _choose(agents: Peers, i: int, arms: FloatArray, row: int, room: FloatArray) -> int:
+    own = agents.told.own
+    return pick_indexed(own, i) if in_place(own.places, arms, row) else -1
+
+
+@stands_for(learn, Peers)
+@jit_inside
+def _learn(agents: Peers, i: int, arms: FloatArray, row: int, pick: int, reward: float, room: FloatArray) -> bool:
+    observe_told(agents.told, i, pick, reward)
+    return False
+
+
+@stands_for(tell, Peers)
+@jit_inside
+def _tell(agents: Peers, i: int, letters: FloatArray, row: int) -> None:
+    tell_reward(agents.told, i, letters, row)
+
+
+@stands_for(heed, Peers)
+@jit_inside
+def _heed(agents: Peers, i: int, post: Post, newest: int, first: int, last: int) -> None:
+    for e in range(first, last):
+        heed_reward(agents.told, i, post.said, letter(post, newest, e))
+
+
+@stands_for(has_room, Peers)
+@jit_inside
+def _has_room(agents: Peers, i: int, letters: int) -> bool:
+    return fit_all(agents.told, i, letters)

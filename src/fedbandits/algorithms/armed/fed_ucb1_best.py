@@ -3,25 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
+from fedbandits.algorithms.armed.agents import INDEXED, in_place, index_at
 from fedbandits.algorithms.armed.estimators import Estimation, MeanName
+from fedbandits.algorithms.armed.estimators.compiled import estimate_at
+from fedbandits.algorithms.armed.estimators.contract import demand_at
 from fedbandits.algorithms.armed.fed_ucb1 import EARNED, PULLED, FedUCB1Agents
+from fedbandits.algorithms.armed.telling import TELLING, Told, fit_all, heed_reward, observe_told, tell_reward
 from fedbandits.algorithms.armed.theory import domination, lower_bound, upper_bound
 from fedbandits.contract.algorithm import Bounds
 from fedbandits.contract.arrays import FloatArray, IntArray
 from fedbandits.contract.catalogue import About
+from fedbandits.contract.compiled import choose, has_room, heed, learn, quiet, stands_for, tell, untouched
 from fedbandits.contract.facts import Place
 from fedbandits.contract.messages import Inbox, Message
 from fedbandits.contract.parameters import parameters
+from fedbandits.contract.post import Post, letter
 from fedbandits.contract.problem import Problem
 from fedbandits.contract.streams import Streams
 from fedbandits.contract.wire import Bound, Utterance, WireField
-from fedbandits.linalg.jit import jit
+from fedbandits.linalg.jit import jit, jit_inside
 from fedbandits.models import limits
 
+_TWO = np.uint64(2)
 ESTIMATE = WireField("estimate", ("K",))
 SAMPLES = WireField("samples", ("K",), dtype="i8", bound=Bound(limits.none, per_observation=False, low=0.0))
 BELIEF = Utterance("belief", "peer", (PULLED, EARNED, ESTIMATE, SAMPLES))
@@ -140,6 +147,91 @@ class FedUCB1BestAgents(FedUCB1Agents):
         self.samples[who] = self.known.counts[who]
         estimate, samples = _best_known(who, self.estimate, self.samples, self.best_estimate, self.best_samples)
         return estimate + self.known.widths(samples, turns)
+
+    # without the interpreter
+
+    def corresponding(self, letters: IntArray) -> int:
+        """See `Population`: estimates and counts as well."""
+        return super().corresponding(letters) + 2 * self._arms
+
+    def compiled(self) -> Any:
+        """See `Population`."""
+        told = self.told() if untouched(self, FedUCB1BestAgents, *INDEXED, *TELLING) else None
+        if told is None:
+            return None
+        best = self.best_estimate, self.best_samples, self.best_born
+        return Believers(told, self.estimate, self.samples, *best)
+
+
+@quiet
+class Believers(NamedTuple):
+    """`FedUCB1BestAgents` for compiled loops."""
+
+    told: Told
+    estimate: FloatArray
+    samples: IntArray
+    best_estimate: FloatArray
+    best_samples: IntArray
+    best_born: IntArray
+
+
+@stands_for(choose, Believers)
+@jit_inside
+def _choose(agents: Believers, i: int, arms: FloatArray, row: int, room: FloatArray) -> int:
+    own = agents.told.own
+    if not in_place(own.places, arms, row):
+        return -1
+    turn = int(own.turns[i]) + 1
+    now, demand = np.log(turn), demand_at(turn, own.rate.base, own.rate.slope)
+    best, found = -np.inf, 0
+    for k in range(own.places.arms):
+        agents.estimate[i, k] = estimate_at(own.known, i, k, now)
+        agents.samples[i, k] = own.counts[i, k]
+        others = agents.best_samples[i, k] > agents.samples[i, k]
+        mean = agents.best_estimate[i, k] if others else agents.estimate[i, k]
+        count = agents.best_samples[i, k] if others else agents.samples[i, k]
+        index = index_at(own, count, mean, demand)
+        if index > best:
+            best, found = index, k
+    return turn - 1 if turn <= own.places.arms else found
+
+
+@stands_for(learn, Believers)
+@jit_inside
+def _learn(agents: Believers, i: int, arms: FloatArray, row: int, pick: int, reward: float, room: FloatArray) -> bool:
+    observe_told(agents.told, i, pick, reward)
+    return False
+
+
+@stands_for(tell, Believers)
+@jit_inside
+def _tell(agents: Believers, i: int, letters: FloatArray, row: int) -> None:
+    tell_reward(agents.told, i, letters, row)
+    arms = agents.told.own.places.arms
+    for k in range(arms):
+        letters[row, 2 + k] = agents.estimate[i, k]
+        letters[row, 2 + arms + k] = agents.samples[i, k]
+
+
+@stands_for(heed, Believers)
+@jit_inside
+def _heed(agents: Believers, i: int, post: Post, newest: int, first: int, last: int) -> None:
+    me, arms = np.uint64(i), np.uint64(agents.told.own.places.arms)
+    for e in range(first, last):
+        r = letter(post, newest, e)
+        heed_reward(agents.told, i, post.said, r)
+        for k in range(arms):
+            told, held = post.said[r, _TWO + arms + k], agents.best_samples[me, k]
+            if told >= held and (told > held or post.born[r] > agents.best_born[me, k]):
+                agents.best_samples[me, k] = int(told)
+                agents.best_estimate[me, k] = post.said[r, _TWO + k]
+                agents.best_born[me, k] = post.born[r]
+
+
+@stands_for(has_room, Believers)
+@jit_inside
+def _has_room(agents: Believers, i: int, letters: int) -> bool:
+    return fit_all(agents.told, i, letters)
 
 
 @jit

@@ -6,9 +6,17 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from fedbandits.algorithms.armed.agents import SPOKEN_FOR, IndexAgents, Places, best_shown, in_place
+from fedbandits.algorithms.armed.agents import (
+    INDEXED,
+    IndexAgents,
+    Indexed,
+    best_shown,
+    in_place,
+    observe_indexed,
+    pick_indexed,
+)
 from fedbandits.algorithms.armed.estimators import EmpiricalMean, Estimation, MeanName
-from fedbandits.algorithms.armed.estimators.contract import Rate, demand_at, width_at
+from fedbandits.algorithms.armed.estimators.compiled import fits, weigh
 from fedbandits.algorithms.armed.theory import lower_bound, upper_bound
 from fedbandits.contract.algorithm import Bounds
 from fedbandits.contract.arrays import BoolArray, FloatArray, IntArray
@@ -17,7 +25,7 @@ from fedbandits.contract.compiled import choose, learn, quiet, stands_for, untou
 from fedbandits.contract.parameters import parameters
 from fedbandits.contract.problem import Problem
 from fedbandits.contract.streams import Streams
-from fedbandits.linalg.jit import jit_inside, jit_part_exactly
+from fedbandits.linalg.jit import jit_inside
 
 
 @parameters
@@ -78,48 +86,23 @@ class RobustUCB(UCB1):
 
 
 @quiet
-class Indexed(NamedTuple):
-    """`LonelyIndexAgents` with empirical means, for compiled loops."""
+class Lonely(NamedTuple):
+    """`LonelyIndexAgents` for compiled loops."""
 
-    turns: IntArray
-    counts: IntArray
-    sums: FloatArray
-    rate: Rate
-    places: Places
+    own: Indexed
 
 
-@stands_for(choose, Indexed)
+@stands_for(choose, Lonely)
 @jit_inside
-def _choose(agents: Indexed, i: int, arms: FloatArray, row: int, room: FloatArray) -> int:
-    if not in_place(agents.places, arms, row):
-        return -1
-    turn, rate = int(agents.turns[i]) + 1, agents.rate
-    if turn <= agents.places.arms:
-        return turn - 1
-    demand = demand_at(turn, rate.base, rate.slope)
-    best, found = -np.inf, 0
-    for k in range(agents.places.arms):
-        count = agents.counts[i, k]
-        mean = agents.sums[i, k] / count if count > 0 else 0.0
-        index = exact_sum(mean, width_at(count, demand, rate.offset, rate.factor, rate.exponent))
-        if index > best:
-            best, found = index, k
-    return found
+def _choose(agents: Lonely, i: int, arms: FloatArray, row: int, room: FloatArray) -> int:
+    return pick_indexed(agents.own, i) if in_place(agents.own.places, arms, row) else -1
 
 
-@stands_for(learn, Indexed)
+@stands_for(learn, Lonely)
 @jit_inside
-def _learn(agents: Indexed, i: int, arms: FloatArray, row: int, pick: int, reward: float, room: FloatArray) -> bool:
-    agents.sums[i, pick] += reward
-    agents.counts[i, pick] += 1
-    agents.turns[i] += 1
-    return False
-
-
-@jit_part_exactly
-def exact_sum(one: float, other: float) -> float:
-    """Of two numbers that are rounded before."""
-    return one + other
+def _learn(agents: Lonely, i: int, arms: FloatArray, row: int, pick: int, reward: float, room: FloatArray) -> bool:
+    observe_indexed(agents.own, i, pick, reward, weigh(agents.own.known, reward))
+    return not fits(agents.own.known, i, pick, 1)
 
 
 class LonelyIndexAgents(IndexAgents):
@@ -134,11 +117,11 @@ class LonelyIndexAgents(IndexAgents):
         self.known.counts[:, place] = 0
 
     def compiled(self) -> Any:
-        """See `Population`: of those who need no more than sums and counts."""
-        known = self.known
-        if type(known) is not EmpiricalMean or not untouched(self, LonelyIndexAgents, *SPOKEN_FOR, "_indices"):
+        """See `Population`."""
+        if not untouched(self, LonelyIndexAgents, *INDEXED):
             return None
-        return Indexed(self.turns, known.counts, known.sums, known.rate, self.places())
+        own = self.indexed(np.ones(self._n, dtype=np.int64))
+        return None if own is None else Lonely(own)
 
     def _pick_among(self, who: IntArray, shown: BoolArray) -> IntArray:
         turns = self.turns[who] + 1

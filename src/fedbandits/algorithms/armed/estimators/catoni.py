@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 
+from fedbandits.algorithms.armed.estimators.compiled import estimate_at, fits, take_in, weightless
 from fedbandits.algorithms.armed.estimators.contract import Estimator, Rate
 from fedbandits.algorithms.armed.estimators.parameters import Estimation
-from fedbandits.algorithms.armed.estimators.rows import Lists, Rows, append, take_all
-from fedbandits.contract.arrays import FloatArray, IntArray
+from fedbandits.algorithms.armed.estimators.rows import Lists, Rows, append, holds, listed
+from fedbandits.contract.arrays import FloatArray, Index, IntArray
+from fedbandits.contract.compiled import stands_for
 from fedbandits.contract.problem import Problem
-from fedbandits.linalg.jit import jit, jit_part
+from fedbandits.linalg.jit import jit_inside, jit_part
 
 _CHUNK = 32
 _NEAR = 6e4  # the product of _CHUNK factors of samples nearer than that is below 1e300
@@ -49,33 +51,56 @@ class CatoniMean(Estimator):
         """For n agents of `problem`."""
         return cls(n, problem.arms, parameters.variance(problem), parameters.scale)
 
-    def estimates(self, who: IntArray, turns: IntArray) -> FloatArray:
-        """(w, K) roots."""
-        _update(self.roots, self.samples.lists, who, turns, self._variance)
-        return self.roots[who]
+    def _known(self) -> Rooted:
+        return Rooted(self.roots, self.counts, self.samples.lists, self._variance)
 
-    def _gather(self, to: IntArray, row: IntArray, arms: IntArray, rewards: FloatArray) -> None:
-        def take(first: int) -> int:
-            return append(self.samples.lists, self.counts, to, row, arms, rewards, first)
+    def _extend(self, agent: int, arm: int) -> None:
+        self.samples.extend(agent, arm)
 
-        take_all(to, row, arms, take, self.samples)
+    def _reserve(self, samples: IntArray) -> bool:
+        return self.samples.reserve(samples)
 
 
-@jit
-def _update(roots: FloatArray, kept: Lists, who: IntArray, turns: IntArray, variance: float) -> None:
-    for a in range(len(who)):
-        i = who[a]
-        for k in range(roots.shape[1]):
-            start, n = kept.starts[i, k], kept.lengths[i, k]
-            if n == 0:
-                continue
-            level = min(2 * np.log(turns[a]), n / 4)
-            alpha = np.sqrt(2 * level * (n - 2 * level) / variance) / n
-            samples = kept.cells[start : start + n]
-            if alpha == 0:
-                roots[i, k] = samples.mean()
-            else:
-                roots[i, k] = _root(samples, alpha, roots[i, k], np.sqrt(variance))
+@weightless
+class Rooted(NamedTuple):
+    """`CatoniMean` as kernels take it."""
+
+    roots: FloatArray
+    counts: IntArray
+    samples: Lists
+    variance: float
+
+
+@stands_for(take_in, Rooted)
+@jit_inside
+def _take_in(known: Rooted, i: Index, k: Index, reward: float, weight: float) -> bool:
+    if not holds(known.samples, i, k, 1):
+        return False
+    append(known.samples, i, k, reward)
+    known.counts[i, k] += 1
+    return True
+
+
+@stands_for(fits, Rooted)
+@jit_inside
+def _fits(known: Rooted, i: int, k: int, samples: int) -> bool:
+    return holds(known.samples, i, k, samples)
+
+
+@stands_for(estimate_at, Rooted)
+@jit_inside
+def _estimate_at(known: Rooted, i: int, k: int, now: float) -> float:
+    n = known.samples.lengths[i, k]
+    if n == 0:
+        return 0.0
+    level = min(2 * now, n / 4)
+    alpha = np.sqrt(2 * level * (n - 2 * level) / known.variance) / n
+    samples = listed(known.samples, i, k)
+    if alpha == 0:
+        known.roots[i, k] = samples.mean()
+    else:
+        known.roots[i, k] = _root(samples, alpha, known.roots[i, k], np.sqrt(known.variance))
+    return float(known.roots[i, k])
 
 
 @jit_part

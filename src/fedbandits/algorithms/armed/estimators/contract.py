@@ -6,6 +6,7 @@ from typing import ClassVar, NamedTuple
 
 import numpy as np
 
+from fedbandits.algorithms.armed.estimators.compiled import Known, estimate_at, take_in, weigh
 from fedbandits.contract.arrays import FloatArray, IntArray
 from fedbandits.contract.state import Stateful
 from fedbandits.linalg.jit import jit, jit_part
@@ -34,7 +35,8 @@ class Estimator(Stateful):
     """Means of K arms as n agents know them, from samples that arrive one by one, and how far they may be off.
 
     `counts` (n, K) says how many samples each agent has of each arm. Results for an agent are the same to the last bit
-    whether it lives in a population or alone. Subclasses take samples in (`_gather`) and say what they make of them.
+    whether it lives in a population or alone. Subclasses hand over the arrays that they are made up of (`_known`), in a
+    named tuple for which functions of `estimators.compiled` stand: these take samples in and say what becomes of them.
     """
 
     keeps: ClassVar[tuple[str, ...]] = ("counts",)
@@ -51,14 +53,23 @@ class Estimator(Stateful):
         fault = _fault(to, row, arms, rewards, *self.counts.shape)
         if fault:
             raise ValueError(_complaint(fault, to, row, arms, rewards, *self.counts.shape))
-        self._gather(to, row, arms, rewards)
+        weights = _weights(self._known(), rewards)
+        done = 0
+        while (done := _take_all(self._known(), to, row, arms, rewards, weights, done)) < len(to):
+            self._extend(int(to[done]), int(arms[row[done]]))
 
     def estimates(self, who: IntArray, turns: IntArray) -> FloatArray:
         """(w,) agents in their turns (w,), counted from 1 -> (w, K) estimates at confidence 1 - 1/t^2.
 
         0 where there is no sample. The turns of an agent must never fall from one call to the next.
         """
-        raise NotImplementedError
+        return _estimates(self._known(), who, turns, self.counts.shape[1])
+
+    def compiled(self, samples: IntArray) -> Known | None:
+        """The arrays it is made up of, by reference, with room for so many more `samples` (n,) of every arm; None where
+        that is too much.
+        """
+        return self._known() if self._reserve(samples) else None
 
     @property
     def rate(self) -> Rate:
@@ -70,9 +81,47 @@ class Estimator(Stateful):
         rate = self._rate
         return _widths(counts, turns, rate.offset, rate.factor, rate.base, rate.slope, rate.exponent)
 
-    def _gather(self, to: IntArray, row: IntArray, arms: IntArray, rewards: FloatArray) -> None:
-        """As `gather`, with arguments that are sound."""
+    def _known(self) -> Known:
+        """The arrays it is made up of, by reference; valid until there is more room in them."""
         raise NotImplementedError
+
+    def _extend(self, agent: int, arm: int) -> None:
+        """Make room for another sample."""
+        raise NotImplementedError
+
+    def _reserve(self, samples: IntArray) -> bool:
+        """Make room for so many more `samples` (n,) of every arm, unless there is some; whether that was done."""
+        return True
+
+
+@jit
+def _weights(known: Known, rewards: FloatArray) -> FloatArray:
+    out = np.empty(len(rewards))
+    for r in range(len(rewards)):
+        out[r] = weigh(known, rewards[r])
+    return out
+
+
+@jit
+def _take_all(
+    known: Known, to: IntArray, row: IntArray, arms: IntArray, rewards: FloatArray, weights: FloatArray, first: int
+) -> int:
+    """Take in samples `first`, `first` + 1, ...; returns the first that finds no room, or their number."""
+    for e in range(first, len(to)):
+        r = np.uint64(row[e])
+        if not take_in(known, np.uint64(to[e]), np.uint64(arms[r]), rewards[r], weights[r]):
+            return e
+    return len(to)
+
+
+@jit
+def _estimates(known: Known, who: IntArray, turns: IntArray, arms: int) -> FloatArray:
+    out = np.empty((len(who), arms))
+    for a in range(len(who)):
+        now = np.log(turns[a])
+        for k in range(arms):
+            out[a, k] = estimate_at(known, who[a], k, now)
+    return out
 
 
 @jit_part

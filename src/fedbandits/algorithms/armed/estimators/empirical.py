@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 
+from fedbandits.algorithms.armed.estimators.compiled import estimate_at, fits, take_in, weightless
 from fedbandits.algorithms.armed.estimators.contract import Estimator, Rate
 from fedbandits.algorithms.armed.estimators.parameters import Estimation
-from fedbandits.contract.arrays import FloatArray, IntArray
+from fedbandits.contract.arrays import FloatArray, Index, IntArray
+from fedbandits.contract.compiled import stands_for
 from fedbandits.contract.problem import Problem
-from fedbandits.linalg.jit import jit
+from fedbandits.linalg.jit import jit_inside
 
 
 class EmpiricalMean(Estimator):
@@ -32,35 +34,44 @@ class EmpiricalMean(Estimator):
         """For n agents of `problem`."""
         return cls(n, problem.arms, Rate(factor=1.0, slope=parameters.exploration).scaled(parameters.scale))
 
-    def estimates(self, who: IntArray, turns: IntArray) -> FloatArray:
-        """(w, K) averages of all samples."""
-        return averages(self.sums, self.counts, who)
-
     def merge(self, who: IntArray, sums: FloatArray, counts: IntArray) -> None:
         """Add what was summed up elsewhere: (w, K) sums of (w, K) samples, for each agent in `who`."""
         self.sums[who] += sums
         self.counts[who] += counts
 
-    def _gather(self, to: IntArray, row: IntArray, arms: IntArray, rewards: FloatArray) -> None:
-        _add(self.sums, self.counts, to, row, arms, rewards)
+    def _known(self) -> Averaged:
+        return Averaged(self.sums, self.counts)
 
 
-@jit
-def averages(sums: FloatArray, counts: IntArray, who: IntArray) -> FloatArray:
-    """(w, K) `sums` over `counts` (n, K) of agents `who`; 0 where the count is."""
-    out = np.zeros((len(who), sums.shape[1]))
-    for a in range(len(who)):
-        for k in range(sums.shape[1]):
-            if counts[who[a], k] > 0:
-                out[a, k] = sums[who[a], k] / counts[who[a], k]
-    return out
+@weightless
+class Averaged(NamedTuple):
+    """`EmpiricalMean` for compiled loops."""
+
+    sums: FloatArray
+    counts: IntArray
 
 
-@jit
-def _add(sums: FloatArray, counts: IntArray, to: IntArray, row: IntArray, arms: IntArray, rewards: FloatArray) -> None:
-    for e in range(len(to)):
-        # unsigned, since this is the innermost loop of all: signed indices would be tested for counting from the end
-        r = np.uint64(row[e])
-        i, k = np.uint64(to[e]), np.uint64(arms[r])
-        sums[i, k] += rewards[r]
-        counts[i, k] += 1
+@stands_for(take_in, Averaged)
+@jit_inside
+def _take_in(known: Averaged, i: Index, k: Index, reward: float, weight: float) -> bool:
+    known.sums[i, k] += reward
+    known.counts[i, k] += 1
+    return True
+
+
+@stands_for(fits, Averaged)
+@jit_inside
+def _fits(known: Averaged, i: int, k: int, samples: int) -> bool:
+    return True
+
+
+@stands_for(estimate_at, Averaged)
+@jit_inside
+def _estimate_at(known: Averaged, i: int, k: int, now: float) -> float:
+    return average_at(known.sums, known.counts, i, k)
+
+
+@jit_inside
+def average_at(sums: FloatArray, counts: IntArray, i: int, k: int) -> float:
+    """A sum over a count; 0 where the count is."""
+    return float(sums[i, k] / counts[i, k]) if counts[i, k] > 0 else 0.0

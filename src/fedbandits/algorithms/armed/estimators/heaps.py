@@ -7,17 +7,18 @@ on list (i, k); see `rows`.
 from __future__ import annotations
 
 from fedbandits.algorithms.armed.estimators.rows import Lists
+from fedbandits.contract.arrays import Index
 from fedbandits.linalg.jit import jit_part
 
 
 @jit_part
-def full(lists: Lists, i: int, k: int) -> bool:
+def full(lists: Lists, i: Index, k: Index) -> bool:
     """Whether there is no room for another entry."""
     return bool(lists.lengths[i, k] + 2 > lists.rooms[i, k])
 
 
 @jit_part
-def push(lists: Lists, i: int, k: int, due: float, value: float) -> None:
+def push(lists: Lists, i: Index, k: Index, due: float, value: float) -> None:
     """Add an entry to a heap that is not full."""
     cells, root = lists.cells, lists.starts[i, k]
     at = lists.lengths[i, k] // 2

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 
+from fedbandits.algorithms.armed.estimators.compiled import estimate_at, fits, take_in, weightless
 from fedbandits.algorithms.armed.estimators.contract import Estimator, Rate
 from fedbandits.algorithms.armed.estimators.parameters import Estimation
-from fedbandits.algorithms.armed.estimators.rows import Lists, Rows, take_all
-from fedbandits.contract.arrays import FloatArray, IntArray
+from fedbandits.algorithms.armed.estimators.rows import Lists, Rows, append, holds
+from fedbandits.contract.arrays import FloatArray, Index, IntArray
+from fedbandits.contract.compiled import stands_for
 from fedbandits.contract.problem import Problem
-from fedbandits.linalg.jit import jit, jit_part
+from fedbandits.linalg.jit import jit_inside, jit_part
 
 _CHUNK = 64
 
@@ -43,42 +45,50 @@ class MedianOfMeans(Estimator):
         order, central = parameters.tail_order(problem), parameters.central_moment(problem)
         return cls(n, problem.arms, order, central, parameters.scale)
 
-    def estimates(self, who: IntArray, turns: IntArray) -> FloatArray:
-        """(w, K) medians of means."""
-        return _medians(self.samples.lists, self.chunks.lists, who, turns)
+    def _known(self) -> Blocks:
+        return Blocks(self.counts, self.samples.lists, self.chunks.lists)
 
-    def _gather(self, to: IntArray, row: IntArray, arms: IntArray, rewards: FloatArray) -> None:
-        def take(first: int) -> int:
-            return _append(self.samples.lists, self.chunks.lists, self.counts, to, row, arms, rewards, first)
+    def _extend(self, agent: int, arm: int) -> None:
+        self.samples.extend(agent, arm)
+        self.chunks.extend(agent, arm)
 
-        take_all(to, row, arms, take, self.samples, self.chunks)
+    def _reserve(self, samples: IntArray) -> bool:
+        return self.samples.reserve(samples) and self.chunks.reserve(samples // _CHUNK + 1)
 
 
-@jit
-def _append(
-    samples: Lists,
-    chunks: Lists,
-    counts: IntArray,
-    to: IntArray,
-    row: IntArray,
-    arms: IntArray,
-    rewards: FloatArray,
-    first: int,
-) -> int:
-    for e in range(first, len(to)):
-        i, r = to[e], row[e]
-        k = arms[r]
-        length, complete = samples.lengths[i, k] + 1, chunks.lengths[i, k]
-        if length > samples.rooms[i, k] or complete == chunks.rooms[i, k]:
-            return e
-        end = samples.starts[i, k] + length
-        samples.cells[end - 1] = rewards[r]
-        if length % _CHUNK == 0:
-            chunks.cells[chunks.starts[i, k] + complete] = _sum(samples.cells, end - _CHUNK, end)
-            chunks.lengths[i, k] = complete + 1
-        samples.lengths[i, k] = length
-        counts[i, k] += 1
-    return len(to)
+@weightless
+class Blocks(NamedTuple):
+    """`MedianOfMeans` as kernels take it."""
+
+    counts: IntArray
+    samples: Lists
+    chunks: Lists
+
+
+@stands_for(take_in, Blocks)
+@jit_inside
+def _take_in(known: Blocks, i: Index, k: Index, reward: float, weight: float) -> bool:
+    if not (holds(known.samples, i, k, 1) and holds(known.chunks, i, k, 1)):
+        return False
+    append(known.samples, i, k, reward)
+    length = known.samples.lengths[i, k]
+    if length % _CHUNK == 0:
+        end = known.samples.starts[i, k] + length
+        append(known.chunks, i, k, _sum(known.samples.cells, end - _CHUNK, end))
+    known.counts[i, k] += 1
+    return True
+
+
+@stands_for(fits, Blocks)
+@jit_inside
+def _fits(known: Blocks, i: int, k: int, samples: int) -> bool:
+    return holds(known.samples, i, k, samples) and holds(known.chunks, i, k, samples // _CHUNK + 1)
+
+
+@stands_for(estimate_at, Blocks)
+@jit_inside
+def _estimate_at(known: Blocks, i: int, k: int, now: float) -> float:
+    return _median(known.samples, known.chunks, i, k, 1 + 16 * now)
 
 
 @jit_part
@@ -101,21 +111,16 @@ def _block(samples: FloatArray, chunks: FloatArray, start: int, chunk: int, begi
     return head + _sum(chunks, chunk + first, chunk + last) + tail
 
 
-@jit
-def _medians(samples: Lists, chunks: Lists, who: IntArray, turns: IntArray) -> FloatArray:
-    out = np.zeros((len(who), samples.lengths.shape[1]))
-    for a in range(len(who)):
-        i = who[a]
-        most = 1 + 16 * np.log(turns[a])
-        means = np.empty(int(most))
-        for k in range(out.shape[1]):
-            n = samples.lengths[i, k]
-            if n == 0:
-                continue
-            blocks = max(1, int(min(most, n / 2)))
-            size = n // blocks
-            start, chunk = samples.starts[i, k], chunks.starts[i, k]
-            for b in range(blocks):
-                means[b] = _block(samples.cells, chunks.cells, start, chunk, b * size, (b + 1) * size) / size
-            out[a, k] = np.median(means[:blocks])
-    return out
+@jit_part
+def _median(samples: Lists, chunks: Lists, i: int, k: int, most: float) -> float:
+    """Of the means of at most so many blocks."""
+    n = samples.lengths[i, k]
+    if n == 0:
+        return 0.0
+    blocks = max(1, int(min(most, n / 2)))
+    size = n // blocks
+    start, chunk = samples.starts[i, k], chunks.starts[i, k]
+    means = np.empty(blocks)
+    for b in range(blocks):
+        means[b] = _block(samples.cells, chunks.cells, start, chunk, b * size, (b + 1) * size) / size
+    return float(np.median(means))

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import ClassVar, NamedTuple
 
 import numpy as np
 
-from fedbandits.contract.arrays import Array, FloatArray, IntArray, State
+from fedbandits.contract.arrays import Array, FloatArray, Index, IntArray, State
 from fedbandits.contract.state import Stateful
-from fedbandits.linalg.jit import jit
+from fedbandits.linalg.jit import jit, jit_inside
 
 _SMALLEST = 16
 _SPARE = 2
+MOST_CELLS = 2**26
+"""So much room is not kept free for what may arrive at once; half a gigabyte."""
 
 
 class Lists(NamedTuple):
@@ -64,10 +66,22 @@ class Rows(Stateful):
         self._rooms[agent, arm] = 2 * room
         self._end += 2 * room
 
-    def _fill(self, packed: FloatArray, lengths: IntArray) -> None:
-        """Lists of these lengths, whose numbers are `packed` one after another."""
+    def reserve(self, more: IntArray) -> bool:
+        """Make room for so many more numbers (n,) in all lists of an agent, unless there is some; False, nothing having
+        changed, where that would be more than `MOST_CELLS` in all.
+        """
+        if more.sum() * self.lengths.shape[1] > MOST_CELLS:
+            return False
+        if (self.lengths + more[:, None] > self._rooms).any():
+            self._fill(self.cells, self.lengths, more)
+        return True
+
+    def _fill(self, packed: FloatArray, lengths: IntArray, more: IntArray | None = None) -> None:
+        """Lists of these lengths, whose numbers are `packed` one after another, with room for so many `more` (n,)."""
         self.lengths = lengths
         self._rooms = np.maximum(_SMALLEST, lengths + lengths // 2)
+        if more is not None:
+            self._rooms += more[:, None]
         ends = np.cumsum(self._rooms)
         self._starts = (ends - self._rooms.ravel()).reshape(lengths.shape)
         self._end = int(ends[-1])
@@ -91,33 +105,24 @@ class Rows(Stateful):
         self._fill(state[f"{prefix}cells"], np.array(state[f"{prefix}lengths"]))
 
 
-def take_all(to: IntArray, row: IntArray, arms: IntArray, take: Callable[[int], int], *rows: Rows) -> None:
-    """Call `take(first)` until it has taken all samples; see `Estimator.gather`.
-
-    It returns the first sample that finds a list full, or their number; that list is extended in between.
-    """
-    done = take(0)
-    while done < len(to):
-        for each in rows:
-            each.extend(to[done], arms[row[done]])
-        done = take(done)
+@jit_inside
+def holds(lists: Lists, i: Index, k: Index, more: int) -> bool:
+    """Whether a list has room for so many more numbers."""
+    return bool(lists.lengths[i, k] + more <= lists.rooms[i, k])
 
 
-@jit
-def append(
-    lists: Lists, counts: IntArray, to: IntArray, row: IntArray, arms: IntArray, rewards: FloatArray, first: int
-) -> int:
-    """Put samples `first`, `first` + 1, ... at the ends of their lists, and count them; see `take_all`."""
-    for e in range(first, len(to)):
-        i, r = to[e], row[e]
-        k = arms[r]
-        length = lists.lengths[i, k]
-        if length == lists.rooms[i, k]:
-            return e
-        lists.cells[lists.starts[i, k] + length] = rewards[r]
-        lists.lengths[i, k] = length + 1
-        counts[i, k] += 1
-    return len(to)
+@jit_inside
+def append(lists: Lists, i: Index, k: Index, number: float) -> None:
+    """Put a number at the end of a list that has room."""
+    lists.cells[lists.starts[i, k] + lists.lengths[i, k]] = number
+    lists.lengths[i, k] += 1
+
+
+@jit_inside
+def listed(lists: Lists, i: Index, k: Index) -> FloatArray:
+    """The numbers of a list, by reference."""
+    start = lists.starts[i, k]
+    return lists.cells[start : start + lists.lengths[i, k]]
 
 
 @jit

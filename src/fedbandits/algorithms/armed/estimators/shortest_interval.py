@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 
+from fedbandits.algorithms.armed.estimators.compiled import estimate_at, fits, take_in, weightless
 from fedbandits.algorithms.armed.estimators.contract import Estimator, Rate
 from fedbandits.algorithms.armed.estimators.parameters import Estimation
-from fedbandits.algorithms.armed.estimators.rows import Lists, Rows, take_all
-from fedbandits.contract.arrays import FloatArray, IntArray
+from fedbandits.algorithms.armed.estimators.rows import Lists, Rows, append, holds, listed
+from fedbandits.contract.arrays import FloatArray, Index, IntArray
+from fedbandits.contract.compiled import stands_for
 from fedbandits.contract.problem import Problem
-from fedbandits.linalg.jit import jit, jit_part
+from fedbandits.linalg.jit import jit, jit_inside, jit_part
 
 
 class ShortestIntervalMean(Estimator):
@@ -53,84 +55,84 @@ class ShortestIntervalMean(Estimator):
         deviation = parameters.variance(problem) ** 0.5
         return cls(n, problem.arms, deviation, parameters.contaminated(problem), parameters.scale)
 
-    def estimates(self, who: IntArray, turns: IntArray) -> FloatArray:
-        """(w, K) means of the X in the shortest intervals."""
-        pairs = self.ys.lengths
-        _sort(self.xs.lists, self.sorted, pairs, who)
-        _sort(self.ys.lists, self.sorted, pairs, who)
-        self.sorted[who] = pairs[who]
-        return _means(self.xs.lists, self.ys.lists, who, turns, self._contamination)
+    def _known(self) -> Halves:
+        return Halves(self.counts, self.xs.lists, self.ys.lists, self.sorted, self._contamination)
 
-    def _gather(self, to: IntArray, row: IntArray, arms: IntArray, rewards: FloatArray) -> None:
-        def take(first: int) -> int:
-            return _deal(self.xs.lists, self.ys.lists, self.counts, to, row, arms, rewards, first)
+    def _extend(self, agent: int, arm: int) -> None:
+        self.xs.extend(agent, arm)
+        self.ys.extend(agent, arm)
 
-        take_all(to, row, arms, take, self.xs, self.ys)
+    def _reserve(self, samples: IntArray) -> bool:
+        return self.xs.reserve(samples) and self.ys.reserve(samples)
 
 
-@jit
-def _deal(
-    xs: Lists,
-    ys: Lists,
-    counts: IntArray,
-    to: IntArray,
-    row: IntArray,
-    arms: IntArray,
-    rewards: FloatArray,
-    first: int,
-) -> int:
-    for e in range(first, len(to)):
-        i, r = to[e], row[e]
-        k = arms[r]
-        pile = xs if xs.lengths[i, k] == ys.lengths[i, k] else ys
-        length = pile.lengths[i, k]
-        if length == pile.rooms[i, k]:
-            return e
-        # adding 0 makes -0 a 0: equal numbers then look alike, in whatever order they are merged
-        pile.cells[pile.starts[i, k] + length] = rewards[r] + 0.0
-        pile.lengths[i, k] = length + 1
-        counts[i, k] += 1
-    return len(to)
+@weightless
+class Halves(NamedTuple):
+    """`ShortestIntervalMean` as kernels take it."""
+
+    counts: IntArray
+    xs: Lists
+    ys: Lists
+    sorted: IntArray
+    contamination: float
 
 
-@jit
-def _sort(lists: Lists, done: IntArray, pairs: IntArray, who: IntArray) -> None:
-    """Sort the first `pairs` (n, K) numbers of lists of which the first `done` (n, K) are sorted."""
-    cells = lists.cells
-    for i in who:
-        for k in range(pairs.shape[1]):
-            if done[i, k] == pairs[i, k]:
-                continue
-            start = lists.starts[i, k]
-            old, end = start + done[i, k], start + pairs[i, k]
-            new = np.sort(cells[old:end])
-            for at in range(len(new) - 1, -1, -1):
-                while old > start and cells[old - 1] > new[at]:
-                    old -= 1
-                    end -= 1
-                    cells[end] = cells[old]
-                end -= 1
-                cells[end] = new[at]
+@stands_for(take_in, Halves)
+@jit_inside
+def _take_in(known: Halves, i: Index, k: Index, reward: float, weight: float) -> bool:
+    pile = known.xs if known.xs.lengths[i, k] == known.ys.lengths[i, k] else known.ys
+    if not holds(pile, i, k, 1):
+        return False
+    # adding 0 makes -0 a 0: equal numbers then look alike, in whatever order they are merged
+    append(pile, i, k, reward + 0.0)
+    known.counts[i, k] += 1
+    return True
 
 
-@jit
-def _means(xs: Lists, ys: Lists, who: IntArray, turns: IntArray, contamination: float) -> FloatArray:
-    out = np.zeros((len(who), xs.lengths.shape[1]))
-    for a in range(len(who)):
-        i = who[a]
-        level = 2 * np.log(turns[a])
-        for k in range(out.shape[1]):
-            pairs = ys.lengths[i, k]
-            if xs.lengths[i, k] == 0:
-                continue
-            x = xs.cells[xs.starts[i, k] : xs.starts[i, k] + xs.lengths[i, k]]
-            y = ys.cells[ys.starts[i, k] : ys.starts[i, k] + pairs]
-            held = _points(pairs, level, contamination)
-            found, mean = False, 0.0
-            if 2 * held > pairs:
-                found, mean = _mean_inside(x[:pairs], y, held)
-            out[a, k] = mean if found else np.median(np.concatenate((x, y)))
-    return out
+@stands_for(fits, Halves)
+@jit_inside
+def _fits(known: Halves, i: int, k: int, samples: int) -> bool:
+    return holds(known.xs, i, k, samples) and holds(known.ys, i, k, samples)
+
+
+@stands_for(estimate_at, Halves)
+@jit_inside
+def _estimate_at(known: Halves, i: int, k: int, now: float) -> float:
+    pairs = known.ys.lengths[i, k]
+    _sort(known.xs, i, k, known.sorted[i, k], pairs)
+    _sort(known.ys, i, k, known.sorted[i, k], pairs)
+    known.sorted[i, k] = pairs
+    return _mean(listed(known.xs, i, k), listed(known.ys, i, k), 2 * now, known.contamination)
+
+
+@jit_part
+def _sort(lists: Lists, i: int, k: int, done: int, pairs: int) -> None:
+    """Sort the first `pairs` numbers of a list of which the first `done` are sorted."""
+    if done == pairs:
+        return
+    cells, start = lists.cells, lists.starts[i, k]
+    old, end = start + done, start + pairs
+    new = np.sort(cells[old:end])
+    for at in range(len(new) - 1, -1, -1):
+        while old > start and cells[old - 1] > new[at]:
+            old -= 1
+            end -= 1
+            cells[end] = cells[old]
+        end -= 1
+        cells[end] = new[at]
+
+
+@jit_part
+def _mean(xs: FloatArray, ys: FloatArray, level: float, contamination: float) -> float:
+    if len(xs) == 0:
+        return 0.0
+    pairs = len(ys)
+    held = _points(pairs, level, contamination)
+    if 2 * held > pairs:
+        found, mean = _mean_inside(xs[:pairs], ys, held)
+        if found:
+            return mean
+    return float(np.median(np.concatenate((xs, ys))))
 
 
 @jit

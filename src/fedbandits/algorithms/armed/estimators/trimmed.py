@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from typing import ClassVar, Self
+from typing import ClassVar, NamedTuple, Self
 
 import numpy as np
 
+from fedbandits.algorithms.armed.estimators.compiled import estimate_at, fits, take_in, weigh
 from fedbandits.algorithms.armed.estimators.contract import Estimator, Rate
-from fedbandits.algorithms.armed.estimators.empirical import averages
+from fedbandits.algorithms.armed.estimators.empirical import average_at
 from fedbandits.algorithms.armed.estimators.heaps import full, pop, push
 from fedbandits.algorithms.armed.estimators.parameters import Estimation
-from fedbandits.algorithms.armed.estimators.rows import Lists, Rows, take_all
-from fedbandits.contract.arrays import FloatArray, IntArray
+from fedbandits.algorithms.armed.estimators.rows import Lists, Rows, holds
+from fedbandits.contract.arrays import FloatArray, Index, IntArray
+from fedbandits.contract.compiled import stands_for
 from fedbandits.contract.problem import Problem
-from fedbandits.linalg.jit import jit
+from fedbandits.linalg.jit import jit_inside, jit_part
 
 
 class Trimming(Estimator):
@@ -39,6 +41,12 @@ class Trimming(Estimator):
         order, raw = parameters.tail_order(problem), parameters.raw_moment(problem)
         return cls(n, problem.arms, order, raw, problem.horizon, parameters.scale)
 
+    def _extend(self, agent: int, arm: int) -> None:
+        self.waiting.extend(agent, arm)
+
+    def _reserve(self, samples: IntArray) -> bool:
+        return self.waiting.reserve(2 * samples)
+
 
 class TrimmedMean(Trimming):
     """(1/n) sum_i X_i 1{|X_i|^p <= u i / (2 log t)} over samples in order of arrival, where E|X|^p <= u.
@@ -58,18 +66,9 @@ class TrimmedMean(Trimming):
         super().__init__(n, arms, order, raw, horizon, scale)
         self.held = np.zeros((n, arms))
 
-    def estimates(self, who: IntArray, turns: IntArray) -> FloatArray:
-        """(w, K) sums of what has not left, over the numbers of all samples."""
-        return _what_is_left(self.settled, self.held, self.counts, self.waiting.lists, who, turns)
-
-    def _gather(self, to: IntArray, row: IntArray, arms: IntArray, rewards: FloatArray) -> None:
-        weights = _weights(rewards, self._order, 2 / self._raw)
-
-        def take(first: int) -> int:
-            sums = (self.settled, self.held, self.counts)
-            return _keep_while_allowed(*sums, self.waiting.lists, to, row, arms, rewards, weights, self._end, first)
-
-        take_all(to, row, arms, take, self.waiting)
+    def _known(self) -> Trimmed:
+        lists = self.waiting.lists
+        return Trimmed(self.settled, self.held, self.counts, lists, self._order, 2 / self._raw, self._end)
 
 
 class PrintedTrimmedMean(Trimming):
@@ -87,125 +86,127 @@ class PrintedTrimmedMean(Trimming):
         super().__init__(n, arms, order, raw, horizon, scale)
         self.reached = np.zeros(n)
 
-    def estimates(self, who: IntArray, turns: IntArray) -> FloatArray:
-        """(w, K) sums of what has joined, over the numbers of all samples."""
-        _let_join(self.settled, self.reached, self.waiting.lists, who, turns, self._end)
-        return averages(self.settled, self.counts, who)
-
-    def _gather(self, to: IntArray, row: IntArray, arms: IntArray, rewards: FloatArray) -> None:
-        weights = _weights(rewards, self._order, 0.5 / self._raw)
-
-        def take(first: int) -> int:
-            sums = (self.settled, self.reached, self.counts)
-            return _keep_once_allowed(*sums, self.waiting.lists, to, row, arms, rewards, weights, self._end, first)
-
-        take_all(to, row, arms, take, self.waiting)
+    def _known(self) -> Joined:
+        lists = self.waiting.lists
+        return Joined(self.settled, self.reached, self.counts, lists, self._order, 0.5 / self._raw, self._end)
 
 
-@jit
-def _weights(rewards: FloatArray, order: float, factor: float) -> FloatArray:
-    out = np.empty(len(rewards))
-    for r in range(len(rewards)):
-        out[r] = factor * abs(rewards[r]) ** order
-    return out
+@jit_part
+def _weight(reward: float, order: float, factor: float) -> float:
+    return float(factor * abs(reward) ** order)
 
 
-@jit
-def _keep_while_allowed(
-    settled: FloatArray,
-    held: FloatArray,
-    counts: IntArray,
-    waiting: Lists,
-    to: IntArray,
-    row: IntArray,
-    arms: IntArray,
-    rewards: FloatArray,
-    weights: FloatArray,
-    end: float,
-    first: int,
-) -> int:
-    for e in range(first, len(to)):
-        r = np.uint64(row[e])
-        i, k = np.uint64(to[e]), np.uint64(arms[r])
-        place = counts[i, k] + 1
-        # it leaves when log t exceeds place / weight
-        if place >= weights[r] * end:
-            settled[i, k] += rewards[r]
-        else:
-            if full(waiting, to[e], arms[r]):
-                return e
-            push(waiting, to[e], arms[r], place / weights[r], rewards[r])
-            held[i, k] += rewards[r]
-        counts[i, k] = place
-    return len(to)
+class Trimmed(NamedTuple):
+    """`TrimmedMean` as kernels take it."""
+
+    settled: FloatArray
+    held: FloatArray
+    counts: IntArray
+    waiting: Lists
+    order: float
+    factor: float
+    """The weight of a reward is factor |reward|^order."""
+    end: float
+    """The logarithm of the horizon."""
 
 
-@jit
-def _what_is_left(
-    settled: FloatArray, held: FloatArray, counts: IntArray, waiting: Lists, who: IntArray, turns: IntArray
-) -> FloatArray:
-    out = np.zeros((len(who), counts.shape[1]))
-    for a in range(len(who)):
-        i = who[a]
-        now = np.log(turns[a])
-        for k in range(counts.shape[1]):
-            front, before = waiting.starts[i, k], waiting.lengths[i, k]
-            while waiting.lengths[i, k] > 0 and now > waiting.cells[front]:
-                pop(waiting, i, k)
-            if waiting.lengths[i, k] < before:
-                total = 0.0
-                for j in range(1, waiting.lengths[i, k], 2):
-                    total += waiting.cells[front + j]
-                held[i, k] = total
-            if counts[i, k] > 0:
-                out[a, k] = (settled[i, k] + held[i, k]) / counts[i, k]
-    return out
+@stands_for(weigh, Trimmed)
+@jit_inside
+def _weigh(known: Trimmed, reward: float) -> float:
+    return _weight(reward, known.order, known.factor)
 
 
-@jit
-def _keep_once_allowed(
-    settled: FloatArray,
-    reached: FloatArray,
-    counts: IntArray,
-    waiting: Lists,
-    to: IntArray,
-    row: IntArray,
-    arms: IntArray,
-    rewards: FloatArray,
-    weights: FloatArray,
-    end: float,
-    first: int,
-) -> int:
-    for e in range(first, len(to)):
-        r = np.uint64(row[e])
-        i, k = np.uint64(to[e]), np.uint64(arms[r])
-        place = counts[i, k] + 1
-        # it joins as soon as log t reaches weight / place
-        due = weights[r] / place
-        if due <= reached[i]:
-            settled[i, k] += rewards[r]
-        elif due <= end:
-            if full(waiting, to[e], arms[r]):
-                return e
-            push(waiting, to[e], arms[r], due, rewards[r])
-        counts[i, k] = place
-    return len(to)
+@stands_for(take_in, Trimmed)
+@jit_inside
+def _take_in(known: Trimmed, i: Index, k: Index, reward: float, weight: float) -> bool:
+    place = known.counts[i, k] + 1
+    # it leaves when log t exceeds place / weight
+    if place >= weight * known.end:
+        known.settled[i, k] += reward
+    else:
+        if full(known.waiting, i, k):
+            return False
+        push(known.waiting, i, k, place / weight, reward)
+        known.held[i, k] += reward
+    known.counts[i, k] = place
+    return True
 
 
-@jit
-def _let_join(
-    settled: FloatArray,
-    reached: FloatArray,
-    waiting: Lists,
-    who: IntArray,
-    turns: IntArray,
-    end: float,
-) -> None:
-    for a in range(len(who)):
-        i = who[a]
-        reached[i] = min(np.log(turns[a]), end)
-        for k in range(settled.shape[1]):
-            front = waiting.starts[i, k]
-            while waiting.lengths[i, k] > 0 and waiting.cells[front] <= reached[i]:
-                settled[i, k] += waiting.cells[front + 1]
-                pop(waiting, i, k)
+@stands_for(fits, Trimmed)
+@jit_inside
+def _fits(known: Trimmed, i: int, k: int, samples: int) -> bool:
+    return holds(known.waiting, i, k, 2 * samples)
+
+
+@stands_for(estimate_at, Trimmed)
+@jit_inside
+def _estimate_at(known: Trimmed, i: int, k: int, now: float) -> float:
+    waiting = known.waiting
+    front, before = waiting.starts[i, k], waiting.lengths[i, k]
+    while waiting.lengths[i, k] > 0 and now > waiting.cells[front]:
+        pop(waiting, i, k)
+    if waiting.lengths[i, k] < before:
+        known.held[i, k] = _total(waiting, i, k)
+    if known.counts[i, k] == 0:
+        return 0.0
+    return float((known.settled[i, k] + known.held[i, k]) / known.counts[i, k])
+
+
+@jit_part
+def _total(waiting: Lists, i: int, k: int) -> float:
+    total = 0.0
+    for j in range(1, waiting.lengths[i, k], 2):
+        total += waiting.cells[waiting.starts[i, k] + j]
+    return total
+
+
+class Joined(NamedTuple):
+    """`PrintedTrimmedMean` as kernels take it; see `Trimmed`."""
+
+    settled: FloatArray
+    reached: FloatArray
+    counts: IntArray
+    waiting: Lists
+    order: float
+    factor: float
+    end: float
+
+
+@stands_for(weigh, Joined)
+@jit_inside
+def _weigh_joined(known: Joined, reward: float) -> float:
+    return _weight(reward, known.order, known.factor)
+
+
+@stands_for(take_in, Joined)
+@jit_inside
+def _let_wait(known: Joined, i: Index, k: Index, reward: float, weight: float) -> bool:
+    place = known.counts[i, k] + 1
+    # it joins as soon as log t reaches weight / place
+    due = weight / place
+    if due <= known.reached[i]:
+        known.settled[i, k] += reward
+    elif due <= known.end:
+        if full(known.waiting, i, k):
+            return False
+        push(known.waiting, i, k, due, reward)
+    known.counts[i, k] = place
+    return True
+
+
+@stands_for(fits, Joined)
+@jit_inside
+def _joined_fits(known: Joined, i: int, k: int, samples: int) -> bool:
+    return holds(known.waiting, i, k, 2 * samples)
+
+
+@stands_for(estimate_at, Joined)
+@jit_inside
+def _let_join(known: Joined, i: int, k: int, now: float) -> float:
+    waiting = known.waiting
+    known.reached[i] = min(now, known.end)
+    front = waiting.starts[i, k]
+    while waiting.lengths[i, k] > 0 and waiting.cells[front] <= known.reached[i]:
+        known.settled[i, k] += waiting.cells[front + 1]
+        pop(waiting, i, k)
+    return average_at(known.settled, known.counts, i, k)
