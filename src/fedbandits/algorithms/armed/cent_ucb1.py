@@ -9,12 +9,12 @@ import numpy as np
 from fedbandits.algorithms.armed.agents import INDEXED, in_place, pick_indexed
 from fedbandits.algorithms.armed.estimators import Estimation, MeanName
 from fedbandits.algorithms.armed.fed_ucb1 import PULLED, REWARD, FedUCB1Agents
-from fedbandits.algorithms.armed.telling import TELLING, Told, fit_all, heed_reward, observe_told, tell_reward
+from fedbandits.algorithms.armed.telling import TELLING, Told, heed_reward, telling
 from fedbandits.algorithms.armed.theory import domination, lower_bound, upper_bound
 from fedbandits.contract.algorithm import Bounds
 from fedbandits.contract.arrays import BoolArray, FloatArray, IntArray, State
 from fedbandits.contract.catalogue import About
-from fedbandits.contract.compiled import choose, has_room, heed, learn, quiet, stands_for, tell, untouched
+from fedbandits.contract.compiled import choose, heed, stands_for, untouched
 from fedbandits.contract.facts import Place
 from fedbandits.contract.messages import Inbox
 from fedbandits.contract.parameters import parameters
@@ -129,7 +129,7 @@ class CentUCB1Agents(FedUCB1Agents):
         return None if told is None else Led(told, self._leaders, self._follows, self.copied, self.copied_born)
 
 
-@quiet
+@telling
 class Led(NamedTuple):
     """`CentUCB1Agents` for compiled loops."""
 
@@ -151,19 +151,6 @@ def _choose(agents: Led, i: int, arms: FloatArray, row: int, room: FloatArray) -
     return int(agents.copied[i]) if copies else picked
 
 
-@stands_for(learn, Led)
-@jit_inside
-def _learn(agents: Led, i: int, arms: FloatArray, row: int, pick: int, reward: float, room: FloatArray) -> bool:
-    observe_told(agents.told, i, pick, reward)
-    return False
-
-
-@stands_for(tell, Led)
-@jit_inside
-def _tell(agents: Led, i: int, letters: FloatArray, row: int) -> None:
-    tell_reward(agents.told, i, letters, row)
-
-
 @stands_for(heed, Led)
 @jit_inside
 def _heed(agents: Led, i: int, post: Post, newest: int, first: int, last: int) -> None:
@@ -172,12 +159,6 @@ def _heed(agents: Led, i: int, post: Post, newest: int, first: int, last: int) -
         heed_reward(agents.told, i, post.said, r)
         if post.who[r] == agents.leaders[i] and post.born[r] > agents.copied_born[i]:
             agents.copied[i], agents.copied_born[i] = int(post.said[r, 0]), post.born[r]
-
-
-@stands_for(has_room, Led)
-@jit_inside
-def _has_room(agents: Led, i: int, letters: int) -> bool:
-    return fit_all(agents.told, i, letters)
 
 
 @jit

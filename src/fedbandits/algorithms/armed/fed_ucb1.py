@@ -9,12 +9,12 @@ import numpy as np
 
 from fedbandits.algorithms.armed.agents import INDEXED, IndexAgents, in_place, pick_indexed
 from fedbandits.algorithms.armed.estimators import Estimation, MeanName
-from fedbandits.algorithms.armed.telling import TELLING, Told, fit_all, heed_reward, observe_told, tell_reward
+from fedbandits.algorithms.armed.telling import TELLING, Told, heed_reward, telling
 from fedbandits.algorithms.armed.theory import clique_count, lower_bound, strangers, upper_bound
 from fedbandits.contract.algorithm import Bounds
 from fedbandits.contract.arrays import Array, FloatArray, IntArray, State
 from fedbandits.contract.catalogue import About
-from fedbandits.contract.compiled import choose, has_room, heed, learn, quiet, stands_for, tell, untouched
+from fedbandits.contract.compiled import choose, heed, stands_for, untouched
 from fedbandits.contract.facts import Place
 from fedbandits.contract.messages import Inbox, Message
 from fedbandits.contract.parameters import parameters
@@ -182,7 +182,7 @@ class FedUCB1Agents(IndexAgents):
         return None if own is None else Told(own, self.pulled, self.earned, np.zeros(self._n))
 
 
-@quiet
+@telling
 class Peers(NamedTuple):
     """`FedUCB1Agents` for compiled loops."""
 
@@ -196,27 +196,8 @@ def _choose(agents: Peers, i: int, arms: FloatArray, row: int, room: FloatArray)
     return pick_indexed(own, i) if in_place(own.places, arms, row) else -1
 
 
-@stands_for(learn, Peers)
-@jit_inside
-def _learn(agents: Peers, i: int, arms: FloatArray, row: int, pick: int, reward: float, room: FloatArray) -> bool:
-    observe_told(agents.told, i, pick, reward)
-    return False
-
-
-@stands_for(tell, Peers)
-@jit_inside
-def _tell(agents: Peers, i: int, letters: FloatArray, row: int) -> None:
-    tell_reward(agents.told, i, letters, row)
-
-
 @stands_for(heed, Peers)
 @jit_inside
 def _heed(agents: Peers, i: int, post: Post, newest: int, first: int, last: int) -> None:
     for e in range(first, last):
         heed_reward(agents.told, i, post.said, letter(post, newest, e))
-
-
-@stands_for(has_room, Peers)
-@jit_inside
-def _has_room(agents: Peers, i: int, letters: int) -> bool:
-    return fit_all(agents.told, i, letters)

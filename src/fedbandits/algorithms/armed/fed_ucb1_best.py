@@ -12,12 +12,12 @@ from fedbandits.algorithms.armed.estimators import Estimation, MeanName
 from fedbandits.algorithms.armed.estimators.compiled import estimate_at
 from fedbandits.algorithms.armed.estimators.contract import demand_at
 from fedbandits.algorithms.armed.fed_ucb1 import EARNED, PULLED, FedUCB1Agents
-from fedbandits.algorithms.armed.telling import TELLING, Told, fit_all, heed_reward, observe_told, tell_reward
+from fedbandits.algorithms.armed.telling import TELLING, Told, heed_reward, tell_reward, telling
 from fedbandits.algorithms.armed.theory import domination, lower_bound, upper_bound
 from fedbandits.contract.algorithm import Bounds
 from fedbandits.contract.arrays import FloatArray, IntArray
 from fedbandits.contract.catalogue import About
-from fedbandits.contract.compiled import choose, has_room, heed, learn, quiet, stands_for, tell, untouched
+from fedbandits.contract.compiled import choose, heed, stands_for, tell, untouched
 from fedbandits.contract.facts import Place
 from fedbandits.contract.messages import Inbox, Message
 from fedbandits.contract.parameters import parameters
@@ -163,7 +163,7 @@ class FedUCB1BestAgents(FedUCB1Agents):
         return Believers(told, self.estimate, self.samples, *best)
 
 
-@quiet
+@telling
 class Believers(NamedTuple):
     """`FedUCB1BestAgents` for compiled loops."""
 
@@ -196,13 +196,6 @@ def _choose(agents: Believers, i: int, arms: FloatArray, row: int, room: FloatAr
     return turn - 1 if turn <= own.places.arms else found
 
 
-@stands_for(learn, Believers)
-@jit_inside
-def _learn(agents: Believers, i: int, arms: FloatArray, row: int, pick: int, reward: float, room: FloatArray) -> bool:
-    observe_told(agents.told, i, pick, reward)
-    return False
-
-
 @stands_for(tell, Believers)
 @jit_inside
 def _tell(agents: Believers, i: int, letters: FloatArray, row: int) -> None:
@@ -226,12 +219,6 @@ def _heed(agents: Believers, i: int, post: Post, newest: int, first: int, last: 
                 agents.best_samples[me, k] = int(told)
                 agents.best_estimate[me, k] = post.said[r, _TWO + k]
                 agents.best_born[me, k] = post.born[r]
-
-
-@stands_for(has_room, Believers)
-@jit_inside
-def _has_room(agents: Believers, i: int, letters: int) -> bool:
-    return fit_all(agents.told, i, letters)
 
 
 @jit

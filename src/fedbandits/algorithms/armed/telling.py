@@ -6,14 +6,17 @@ compute of it (`estimators.compiled.weigh`); in between is whatever else is said
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
 from fedbandits.algorithms.armed.agents import Indexed, observe_indexed
 from fedbandits.algorithms.armed.estimators.compiled import fits, take_in, weigh
 from fedbandits.contract.arrays import FloatArray, Index, IntArray
+from fedbandits.contract.compiled import has_room, learn, quiet, stands_for, tell
 from fedbandits.linalg.jit import jit_inside
+
+K = TypeVar("K")
 
 TELLING = ("say", "hear", "_last", "_heed")
 """What compiled loops do in place of such agents, beside choosing and learning."""
@@ -27,14 +30,6 @@ class Told(NamedTuple):
     earned: FloatArray
     weights: FloatArray
     """(n,) of what was earned."""
-
-
-@jit_inside
-def observe_told(agents: Told, i: int, pick: int, reward: float) -> None:
-    """Learn of the own pull."""
-    weight = weigh(agents.own.known, reward)
-    observe_indexed(agents.own, i, pick, reward, weight)
-    agents.pulled[i], agents.earned[i], agents.weights[i] = pick, reward, weight
 
 
 @jit_inside
@@ -54,9 +49,33 @@ def heed_reward(agents: Told, i: Index, letters: FloatArray, row: Index) -> None
 
 
 @jit_inside
-def fit_all(agents: Told, i: int, letters: int) -> bool:
-    """Whether there is room for so many letters, and another pull, whichever arm they are of."""
-    for k in range(agents.own.places.arms):  # noqa: SIM110  (compilers know no generators)
-        if not fits(agents.own.known, i, k, letters + 1):
+def _learn(agents: Any, i: int, arms: FloatArray, row: int, pick: int, reward: float, room: FloatArray) -> bool:
+    told = agents.told
+    weight = weigh(told.own.known, reward)
+    observe_indexed(told.own, i, pick, reward, weight)
+    told.pulled[i], told.earned[i], told.weights[i] = pick, reward, weight
+    return not fits(told.own.known, i, pick, 1)
+
+
+@jit_inside
+def _tell(agents: Any, i: int, letters: FloatArray, row: int) -> None:
+    tell_reward(agents.told, i, letters, row)
+
+
+@jit_inside
+def _has_room(agents: Any, i: int, letters: int) -> bool:
+    own = agents.told.own
+    for k in range(own.places.arms):  # noqa: SIM110  (compilers know no generators)
+        if not fits(own.known, i, k, letters + 1):
             return False
     return True
+
+
+def telling(kind: type[K]) -> type[K]:
+    """The decorated type, with a field `told` (`Told`), is one of agents who tell each other what they got: how they
+    learn, what they tell unless they say otherwise, and for how many letters they have room is said.
+    """
+    stands_for(learn, kind)(_learn)
+    stands_for(tell, kind)(_tell)
+    stands_for(has_room, kind)(_has_room)
+    return quiet(kind)

@@ -110,9 +110,22 @@ class Trimmed(NamedTuple):
     """The logarithm of the horizon."""
 
 
+class Joined(NamedTuple):
+    """`PrintedTrimmedMean` as kernels take it; see `Trimmed`."""
+
+    settled: FloatArray
+    reached: FloatArray
+    counts: IntArray
+    waiting: Lists
+    order: float
+    factor: float
+    end: float
+
+
 @stands_for(weigh, Trimmed)
+@stands_for(weigh, Joined)
 @jit_inside
-def _weigh(known: Trimmed, reward: float) -> float:
+def _weigh(known: Trimmed | Joined, reward: float) -> float:
     return _weight(reward, known.order, known.factor)
 
 
@@ -133,8 +146,9 @@ def _take_in(known: Trimmed, i: Index, k: Index, reward: float, weight: float) -
 
 
 @stands_for(fits, Trimmed)
+@stands_for(fits, Joined)
 @jit_inside
-def _fits(known: Trimmed, i: int, k: int, samples: int) -> bool:
+def _fits(known: Trimmed | Joined, i: int, k: int, samples: int) -> bool:
     return holds(known.waiting, i, k, 2 * samples)
 
 
@@ -160,24 +174,6 @@ def _total(waiting: Lists, i: int, k: int) -> float:
     return total
 
 
-class Joined(NamedTuple):
-    """`PrintedTrimmedMean` as kernels take it; see `Trimmed`."""
-
-    settled: FloatArray
-    reached: FloatArray
-    counts: IntArray
-    waiting: Lists
-    order: float
-    factor: float
-    end: float
-
-
-@stands_for(weigh, Joined)
-@jit_inside
-def _weigh_joined(known: Joined, reward: float) -> float:
-    return _weight(reward, known.order, known.factor)
-
-
 @stands_for(take_in, Joined)
 @jit_inside
 def _let_wait(known: Joined, i: Index, k: Index, reward: float, weight: float) -> bool:
@@ -192,12 +188,6 @@ def _let_wait(known: Joined, i: Index, k: Index, reward: float, weight: float) -
         push(known.waiting, i, k, due, reward)
     known.counts[i, k] = place
     return True
-
-
-@stands_for(fits, Joined)
-@jit_inside
-def _joined_fits(known: Joined, i: int, k: int, samples: int) -> bool:
-    return holds(known.waiting, i, k, 2 * samples)
 
 
 @stands_for(estimate_at, Joined)
