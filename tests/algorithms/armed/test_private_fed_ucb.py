@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from fedbandits.algorithms.armed.dp_ucb_int import DPUCBInt
+from fedbandits.algorithms.armed.fed_ucb1 import FedUCB1
 from fedbandits.algorithms.armed.private_fed_ucb import PrivateFedUCB
 from fedbandits.contract.errors import ConfigError
 from fedbandits.contract.facts import Noise, Place, Range
@@ -17,8 +18,9 @@ from fedbandits.contract.problem import Problem
 from fedbandits.contract.streams import Streams
 from fedbandits.environments.armed import BernoulliArms
 from fedbandits.graphs.network import Given
+from fedbandits.network import ErdosRenyi
 from fedbandits.privacy import audit, broadcast, laplace_ratio, regular, spending, tight
-from fedbandits.simulation.loop import simulate
+from fedbandits.simulation.loop import Simulation, simulate
 from fedbandits.testing.flood import Flood
 
 SEED = np.random.SeedSequence(11)
@@ -351,3 +353,26 @@ class TestAudit:
         assert found.epsilon > 1.5 * self.claimed
         assert found.feature > 0
         assert (found.likelier, found.rarer) == (1.0, 0.0)
+
+
+@pytest.mark.slow
+def test_it_is_the_noise_in_their_own_means_that_lowers_regret():
+    """Documentation says so: the less of it, the more regret, and without any that of FedUCB1."""
+
+    def regret(algorithm, noise=1.0):
+        total = 0.0
+        for seed in range(6):
+            run = Simulation(
+                algorithm, BernoulliArms(clients=60, arms=5), 1_000, seed, network=ErdosRenyi(p=0.2, ttl=1)
+            )
+            if noise < 1:
+                run.agents.own._scales = noise * run.agents.own._scales
+            run.run()
+            total += run.trace().regret[-1]
+        return total
+
+    released, clean = (PrivateFedUCB(schedule=1.0, delta=0.1, own=own) for own in ("released", "clean"))
+    loud, low, silent = (regret(released, noise) for noise in (1.0, 0.3, 0.0))
+    assert loud < 0.7 * low < 0.7 * silent
+    assert silent == regret(FedUCB1())
+    assert regret(clean) > silent

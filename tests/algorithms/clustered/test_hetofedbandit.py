@@ -454,3 +454,25 @@ class TestOrdering:
         steps = np.diff(regrets, axis=0)
         assert (steps.mean(axis=1) > 5 * steps.std(axis=1, ddof=1) / np.sqrt(self.SEEDS)).all()
         assert (regrets[-1] > 4 * regrets[-2]).all()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("algorithm", [HetoFedBanditE(ridge=0.1), IndependentLinUCB(ridge=0.1)], ids=["-E", "alone"])
+def test_it_is_their_own_old_data_that_keeps_movers_back(algorithm):
+    """Documentation says so: without it they recover."""
+    environment = ClusteredDrift(clients=20, dim=10, arms=10, pool=200, clusters=4, gamma=0.85, noise=0.1, movers=0.3)
+
+    def afterwards(*, forgetful):
+        run = Simulation(algorithm, environment, 1_000, 0)
+        blank = run.state()
+        run.run(500)
+        movers = np.array(run.world.truth(0).clusters) != np.array(run.world.truth(999).clusters)
+        state = run.state()
+        for name in state if forgetful else ():
+            if name.startswith(("agents.models", "agents.aside", "server.own")):
+                state[name][movers] = blank[name][movers]
+        run.load(state)
+        run.run()
+        return run.trace().regret[-1] - run.trace().regret[499]
+
+    assert afterwards(forgetful=True) < 0.2 * afterwards(forgetful=False)
