@@ -170,11 +170,11 @@ class Simulation(Stateful):
 
     @property
     def plays(self) -> bool:
-        """Whether turns can be left to compiled functions at all: nothing goes wrong with what agents tell each other,
-        and no gauge has to be read after every step.
+        """Whether turns can be left to compiled functions at all: what agents tell each other can be, too, and no gauge
+        has to be read after every step.
         """
-        unharmed = self._relay is None or self._relay.is_plain
-        return unharmed and all(gauge.steady or gauge.of_episodes for gauge in self._gauges.values())
+        talk = self._relay is None or self._relay.plays(self.agents)
+        return talk and all(gauge.steady or gauge.of_episodes for gauge in self._gauges.values())
 
     def run(self, steps: int | None = None, progress: Progress | None = None) -> None:
         """Advance by `steps` steps, or to the horizon."""

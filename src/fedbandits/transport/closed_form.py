@@ -50,6 +50,9 @@ class ClosedForm:
         """What is under way and the round it was said in, the newest first."""
         self._addresses: _Addresses | None = None
         self._routes: _Routes | None = None
+        received = (np.bincount(reached.to, minlength=self._n) for reached in self._reached)
+        self.letters: IntArray = sum(received, start=np.zeros(self._n, dtype=np.int64))
+        """(n,) how many each agent gets in a round, once everybody has spoken in as many rounds as messages live."""
 
     def check(self, step: int, reachable: BoolArray | None) -> None:
         """Raise unless round `step` is the next one, and everybody is there."""
@@ -77,10 +80,6 @@ class ClosedForm:
             return None
         born = np.repeat([born for born, _ in flight], [len(message.who) for _, message in flight])
         return Inbox(moving, born, addresses.to, addresses.row)
-
-    def letters(self) -> IntArray:
-        """(n,) how many each agent gets in a round, once everybody has spoken in as many rounds as messages live."""
-        return np.diff(self._from_everybody().starts)
 
     def post(self, step: int, size: int) -> Post | None:
         """What is under way before round `step`, `size` numbers for each message, for compiled loops; None unless

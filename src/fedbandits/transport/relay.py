@@ -77,10 +77,12 @@ class Relay:
         """Whether messages live for no hop at all."""
         return self._silent
 
-    @property
-    def is_plain(self) -> bool:
-        """Whether nothing goes wrong with what is said, and all of it is of one kind."""
-        return self._silent or self._only_way() is not None
+    def plays(self, peers: Population) -> bool:
+        """Whether compiled loops can carry what `peers` say, or need not: nothing goes wrong with it, all of it is of
+        one kind, and peers say how they tell and heed.
+        """
+        way = self._only_way()
+        return self._silent or (way is not None and peers.corresponding(way.letters) > 0)
 
     @property
     def speech(self) -> Speech:
@@ -92,7 +94,7 @@ class Relay:
         or not everybody has spoken in the rounds before.
         """
         way = self._only_way()
-        size = 0 if way is None else peers.corresponding(way.letters())
+        size = 0 if way is None else peers.corresponding(way.letters)
         return None if way is None or size == 0 else way.post(step, size)
 
     def take_up(self, post: Post, since: int) -> None:
