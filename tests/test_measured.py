@@ -397,3 +397,5 @@ def test_records_are_those_of_the_experiments_that_are_shipped(path):
     assert recorded.algorithms == list(experiment.algorithms)
     assert recorded.sweep == experiment.columns
     assert recorded.seeds >= experiment.run.seeds
+    for case in recorded.cases:
+        assert recorded.seeds_of(case) >= experiment.seeds_of(case["algorithm"], case["point"])

@@ -199,7 +199,7 @@ def experiments(name: str, records: Path) -> Iterator[str]:
             cases = [case for case in recorded.cases if case["algorithm"] in labels]
             shown = [metric for metric in _FIGURES if all(metric in case["figures"] for case in cases)]
             rows = [(case["algorithm"], *(figure(*case["figures"][metric][:2]) for metric in shown)) for case in cases]
-            yield from table((f"{recorded.seeds} seeds", *shown), rows)
+            yield from table((f"{recorded.told_seeds} seeds", *shown), rows)
             yield ""
         for claim, verdict in zip(experiment.claims, recorded.claims, strict=True):
             if mentions(claim.model_dump(), labels):

@@ -144,7 +144,7 @@ def verdicts(asked: Asked) -> str:
         counts = [(found.count(kind), kind) for kind in _VERDICTS]
         words = [f"{count} {kind if count == 1 else kind.removesuffix('s')}" for count, kind in counts if count]
         title = f"`{name}` ({asked.options[f'name.{name}']})" if f"name.{name}" in asked.options else f"`{name}`"
-        lines.append(f"| {title} | {recorded.seeds} | {', '.join(words) or 'no claims'} |")
+        lines.append(f"| {title} | {recorded.told_seeds} | {', '.join(words) or 'no claims'} |")
     return "\n".join(lines)
 
 
@@ -342,6 +342,12 @@ def _require_whole(recorded: Recorded) -> None:
         experiment = experiment.enlarged()
     if recorded.seeds < experiment.run.seeds:
         raise ConfigError(f"{recorded.name} has {recorded.seeds} of {experiment.run.seeds} seeds")
+    for case in recorded.cases:
+        held, asked = recorded.seeds_of(case), experiment.seeds_of(case["algorithm"], case["point"])
+        if held < asked:
+            raise ConfigError(
+                f"{recorded.name} has {held} of the {asked} seeds that claims about {case['algorithm']} ask for"
+            )
     if [claim.text for claim in recorded.claims] != [claim.text for claim in experiment.claims]:
         raise ConfigError(f"the results of {recorded.name} are of other claims than its file")
 

@@ -37,7 +37,7 @@ def command(
     if out is not None and out.is_dir():
         raise ConfigError(f"--out: {out} is a directory; name a file in it, such as {out / REPORT}")
     results = Results.load(directory)
-    command = _command(results.title, results.frame["seed"].nunique())
+    command = _command(results.title, results.seeds)
     if command is not None:
         results = replace(results, settings={**results.settings, "command": command})
     path = write_report(results, out or directory / REPORT) if out is not None or not as_json else None
@@ -47,7 +47,7 @@ def command(
         stdout().print(str(path), soft_wrap=True, markup=False)
 
 
-def _command(title: str, seeds: int) -> str | None:
+def _command(title: str, seeds: str) -> str | None:
     """What runs the shipped experiment of that title again, which tells its size; None if none has it."""
     from fedbandits.cli.run import run_command
     from fedbandits.experiments import load_experiment, shipped_experiments

@@ -63,10 +63,11 @@ def run_into(
     with watched(directory) as bars:
         results = run_experiment(loaded, seeds, jobs, directory, engine, watcher=bars)
     if command is None:
-        command = run_command(experiment, results.frame["seed"].nunique(), full=full)
+        command = run_command(experiment, results.seeds, full=full)
     present(results, directory, command=command, as_json=as_json)
 
 
-def run_command(experiment: str, seeds: int, *, full: bool = False) -> str:
-    """What to type to run `experiment` again."""
-    return shlex.join(["fedbandits", "run", experiment, *(["--full"] if full else []), "--seeds", str(seeds)])
+def run_command(experiment: str, seeds: str, *, full: bool = False) -> str:
+    """What to type to run `experiment` again; where its claims have `seeds` of their own, they are the file's."""
+    asked = ["--seeds", seeds] if seeds.isdigit() else []
+    return shlex.join(["fedbandits", "run", experiment, *(["--full"] if full else []), *asked])

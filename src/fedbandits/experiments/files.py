@@ -17,7 +17,8 @@
                                       [...]; all combinations are run
     [[points]]                        instead of [sweep], for combinations of your own: each a table of the same
                                       paths, such as { "environment.clients" = 4, "environment.dim" = 2 }
-    [[claims]]                        kind, text, and what that kind needs; see `claims`
+    [[claims]]                        kind, text, and what that kind needs; seeds, how many what it speaks of is run
+                                      under if those of [run] are too few, and looks; see `claims`
     [[published]]                     of, metric, at, value, where: figures to be shown beside ours; see `published`
     [full]                            optional: values at full size, such as that of a publication, by their paths:
                                       "run.horizon" = 10_000_000, "environment.clients" = 100, "sweep.PATH" = [...],
@@ -185,6 +186,11 @@ class Experiment(BaseModel):
     def cases(self) -> list[Case]:
         """Every algorithm at every sweep point that concerns it."""
         return [self._case(label, values) for label in self.algorithms for values in self._values(label)]
+
+    def seeds_of(self, label: str, point: Mapping[str, Any]) -> int:
+        """How many seeds an algorithm is run under at a sweep point: as many as any claim about it asks for."""
+        asked = [claim.seeds or 0 for claim in self.claims if claim.speaks_of(label, point)]
+        return max([self.run.seeds, *asked])
 
     @property
     def columns(self) -> list[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from dataclasses import replace
 
 from fedbandits.contract.catalogue import ConfigError
 from fedbandits.contract.description import describe
@@ -28,6 +29,7 @@ def run_experiment(
 
     `full` runs it at the size of its table [full]; `seeds` and `horizon` replace what the file says. A number of seeds
     counts from the file's first one on; a list is taken as it is. More seeds than before extend what `out` holds.
+    Claims that ask for more seeds than the others get them where `seeds` does not say otherwise.
     """
     if not isinstance(experiment, Experiment):
         experiment = load_experiment(experiment)
@@ -39,7 +41,7 @@ def run_experiment(
         title=experiment.title,
         source=experiment.source,
         description=experiment.description,
-        cases=experiment.cases,
+        cases=experiment.cases if seeds is not None else [_as_claimed(experiment, case) for case in experiment.cases],
         points=experiment.run.points,
         identity=_identity(experiment),
         sweep=experiment.columns,
@@ -50,6 +52,14 @@ def run_experiment(
         count = experiment.run.seeds if seeds is None else seeds
         seeds = [experiment.run.first_seed + number for number in seed_list(count)]
     return run_study(study, seeds, jobs, engine=engine, out=out, watcher=watcher)
+
+
+def _as_claimed(experiment: Experiment, case: Case) -> Case:
+    """`case` with the seeds that claims which speak of it ask for beyond those of all."""
+    first = experiment.run.first_seed
+    return replace(
+        case, further=range(first + experiment.run.seeds, first + experiment.seeds_of(case.label, case.point))
+    )
 
 
 def _identity(experiment: Experiment) -> dict[str, object]:

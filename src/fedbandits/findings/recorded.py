@@ -4,6 +4,7 @@
      "claims": [{"text", "verdict", "measured"}, ...],
      "cases": [{"algorithm", "point", "clients", ..., "figures": {metric: [mean, standard error]}}, ...]}
 
+A case that claims have asked more of than of others has `seeds` of its own.
 `code` is a digest of the code that the runs come from. Numbers have `_DIGITS` significant digits. Standard errors are
 null where there is one seed. Regret may have a heavy tail: its median is kept as a third number, but not in
 records of an earlier time.
@@ -29,7 +30,7 @@ from fedbandits.contract.errors import ConfigError
 from fedbandits.findings.claims import Verdict
 from fedbandits.findings.metrics import DIVISORS, METRICS, parts_of
 from fedbandits.findings.records import read_records
-from fedbandits.findings.results import Results
+from fedbandits.findings.results import Results, told_range
 
 _DIGITS = 6
 _HEAVY = ("regret", "later_regret")
@@ -60,6 +61,15 @@ class Recorded:
     def algorithms(self) -> list[str]:
         """The labels, in the order given."""
         return list(dict.fromkeys(case["algorithm"] for case in self.cases))
+
+    @property
+    def told_seeds(self) -> str:
+        """How many seeds the cases have, in words."""
+        return told_range(self.seeds, max([self.seeds, *map(self.seeds_of, self.cases)]))
+
+    def seeds_of(self, case: Mapping[str, Any]) -> int:
+        """How many seeds a case has."""
+        return int(case.get("seeds", self.seeds))
 
     def figures(self, metric: str) -> pd.DataFrame:
         """A row for each algorithm and point of the sweep that has `metric`: `key`, and its `mean`, `error` and
@@ -165,6 +175,7 @@ def _cases(results: Results) -> list[dict[str, Any]]:
             {
                 "algorithm": label,
                 "point": plain(point),
+                **({"seeds": len(rows)} if len(rows) > len(results.settings["seeds"]) else {}),
                 **{column: _only(rows[column]) for column in DIVISORS.values() if column in rows},
                 "figures": figures,
             }

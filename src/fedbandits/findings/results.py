@@ -52,6 +52,12 @@ class Results:
         """The labels, in the order given."""
         return list(self.frame["algorithm"].unique())
 
+    @property
+    def seeds(self) -> str:
+        """How many there are for each case, in words: 30, or 30 to 180 where claims ask for more of some."""
+        counts = self.final().groupby(self.key, sort=False, dropna=False).size()
+        return told_range(counts.min(), counts.max()) if len(counts) else "0"
+
     def final(self) -> pd.DataFrame:
         """The last step of each run: one row per (algorithm, sweep point, seed)."""
         return final_rows(self.frame, self.sweep)
@@ -96,12 +102,21 @@ class Results:
                 claim.judge(frame, final) if ranked else Verdict(claim.text, "undecided", "no run is finished")
                 for claim in parse_claims(settings["claims"])
             ],
-            missing=len(cases) * len(settings["seeds"]) - len(ranked),
+            missing=len(_wanted(settings) - {(_case(label, point), seed) for label, point, seed, _ in ranked}),
             published=[
                 Published.model_validate(figure).beside(final) for figure in settings.get("published", []) if ranked
             ],
             portraits=[Portrait(row[0], row[1], row[2], row[3].portrait) for row in ranked if row[3].portrait],
         )
+
+
+def told_range(least: int, most: int) -> str:
+    """One number, or from one to another.
+
+    >>> told_range(30, 30), told_range(30, 180)
+    ('30', '30 to 180')
+    """
+    return str(least) if least == most else f"{least} to {most}"
 
 
 def tidy(rows: Iterable[tuple[str, Mapping[str, Any], int, Run]], sweep: Sequence[str]) -> pd.DataFrame:
@@ -122,6 +137,15 @@ def final_rows(frame: pd.DataFrame, sweep: Sequence[str]) -> pd.DataFrame:
     """The last step of each run in `frame`."""
     groups = frame.groupby(["algorithm", *sweep, "seed"], sort=False, dropna=False)
     return frame.loc[groups["step"].idxmax()].reset_index(drop=True)
+
+
+def _wanted(settings: Mapping[str, Any]) -> set[tuple[tuple[Any, ...], int]]:
+    """Every case under every seed, its own further ones among them."""
+    return {
+        (_case(case["label"], case["point"]), seed)
+        for case in settings["cases"]
+        for seed in (*settings["seeds"], *case.get("further", ()))
+    }
 
 
 def _case(label: str, point: Mapping[str, Any]) -> tuple[Any, ...]:

@@ -32,7 +32,7 @@ def headline(results: Results) -> list[Tile]:
             Tile(str(final[column].nunique()), f"values of {column}", _listed(final[column]))
             for column in results.sweep
         ),
-        Tile(str(final["seed"].nunique()), "seeds each", _listed(final["seed"])),
+        Tile(results.seeds, "seeds each", _listed(final["seed"])),
         Tile(human(int(final["step"].max())), "steps", exact(int(final["step"].max()))),
         Tile(human(decisions), "decisions in all", exact(decisions)),
         Tile(_duration(seconds), "of computing", f"{seconds:.1f} seconds, summed over runs"),

@@ -33,6 +33,8 @@ class Case:
     horizon: int
     point: Mapping[str, Any] = field(default_factory=dict)
     options: RunOptions = field(default_factory=RunOptions)
+    further: Sequence[int] = ()
+    """Seeds under which it is run beyond those of the study, because a claim asks for more of it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,7 +63,7 @@ def run_study(
     out: str | os.PathLike[str] | None = None,
     watcher: Watcher | None = None,
 ) -> Results:
-    """Run every case of `study` under every seed, except for what `out` already holds."""
+    """Run every case of `study` under every seed and those of its own, except for what `out` already holds."""
     from fedbandits import __version__
 
     runner, chosen = engine_named(engine, jobs), seed_list(seeds)
@@ -72,15 +74,23 @@ def run_study(
         "description": study.description,
         "identity": {"version": __version__, **study.identity},
         "sweep": list(study.sweep),
-        "cases": [{"label": case.label, "point": plain(case.point)} for case in study.cases],
+        "cases": [
+            {
+                "label": case.label,
+                "point": plain(case.point),
+                **({"further": list(case.further)} if case.further else {}),
+            }
+            for case in study.cases
+        ],
         "claims": list(study.claims),
         "published": list(study.published),
         "seeds": chosen,
     }
     tasks = [
         Task(case.label, case.algorithm, case.environment, case.horizon, seed, case.point, study.points, case.options)
-        for seed in chosen
+        for seed in sorted({*chosen, *(seed for case in study.cases for seed in case.further)})
         for case in study.cases
+        if seed in chosen or seed in case.further
     ]
     store = None
     if out is not None:

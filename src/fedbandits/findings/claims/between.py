@@ -9,7 +9,6 @@ import pandas as pd
 from pydantic import model_validator
 
 from fedbandits.findings.claims.claim import BaseClaim
-from fedbandits.findings.claims.interval import Interval
 from fedbandits.findings.claims.verdict import Verdict, all_of
 from fedbandits.findings.metrics import measure
 
@@ -43,7 +42,7 @@ class Between(BaseClaim):
         open_axes = [name for name in rows.columns[1 : rows.columns.get_loc("seed")] if rows[name].nunique() > 1]
         points = list(rows.groupby(open_axes, sort=False)) if open_axes else [((), rows)]
         means = {
-            ", ".join(f"{axis}={value}" for axis, value in zip(open_axes, point, strict=True)): Interval.over(
+            ", ".join(f"{axis}={value}" for axis, value in zip(open_axes, point, strict=True)): self._interval(
                 measure(group, self.metric).to_numpy(), comparisons=len(points)
             )
             for point, group in points

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Annotated, Any
 
 import pandas as pd
 from pydantic import BaseModel, ConfigDict, Field
 
+from fedbandits.contract.arrays import FloatArray
 from fedbandits.contract.catalogue import ConfigError
-from fedbandits.findings.claims.interval import FEWEST_SEEDS
+from fedbandits.findings.claims.interval import CONFIDENCE, FEWEST_SEEDS, Interval
 from fedbandits.findings.claims.verdict import Finding, Verdict
 from fedbandits.findings.metrics import measure
 from fedbandits.findings.numbers import rounded
@@ -23,6 +24,14 @@ class BaseClaim(BaseModel):
     text: Annotated[str, Field(min_length=1)]
     at: dict[str, Any] = {}
     """The sweep point spoken of: column name to value."""
+    seeds: Annotated[int, Field(ge=1)] | None = None
+    """How many seeds it is judged by, where those of the experiment are too few: what it speaks of is run under them, and
+    nothing else.
+    """
+    looks: Annotated[int, Field(ge=1)] = 1
+    """How many times it has been looked at, with fewer seeds before: each look has its share of the 5 % that a verdict
+    may be wrong by, for who looks until something is decided is wrong more often.
+    """
 
     @property
     def labels(self) -> list[str]:
@@ -39,9 +48,17 @@ class BaseClaim(BaseModel):
         """The sweep columns spoken of."""
         return list(self.at)
 
+    def speaks_of(self, label: str, point: Mapping[str, Any]) -> bool:
+        """Whether runs of an algorithm at a sweep point have a say in it."""
+        return label in self.labels and all(point.get(name) == value for name, value in self.at.items())
+
     def judge(self, frame: pd.DataFrame, final: pd.DataFrame) -> Verdict:
         """The verdict by the runs in `frame`, whose last rows are `final`."""
         raise NotImplementedError
+
+    def _interval(self, values: FloatArray, comparisons: int = 1, sides: int = 2) -> Interval:
+        """That of one of so many comparisons, in one of so many looks."""
+        return Interval.over(values, comparisons * self.looks, sides)
 
     def _by_seed(self, rows: pd.DataFrame, label: str, metric: str) -> pd.Series:
         """The metric of one algorithm at one point, by seed."""
@@ -61,6 +78,8 @@ class BaseClaim(BaseModel):
     ) -> Verdict:
         """`needed` are how many seeds each of the comparisons would take to be decided (`Interval.seeds_to_decide`)."""
         told = [measured, f"{seeds} seeds are too few to decide" if seeds < FEWEST_SEEDS else f"{seeds} seeds"]
+        if self.looks > 1:
+            told.append(f"look {self.looks}, at {100 * (1 - CONFIDENCE) / self.looks:.2g} %")
         known = {"kind": getattr(self, "kind", ""), "seeds": seeds}
         numbers = list(needed)
         if verdict == "undecided" and numbers and all(number is not None for number in numbers):

@@ -10,7 +10,7 @@ from pydantic import Field
 
 from fedbandits.contract.arrays import FloatArray
 from fedbandits.findings.claims.claim import BaseClaim
-from fedbandits.findings.claims.interval import FEWEST_SEEDS, Interval
+from fedbandits.findings.claims.interval import FEWEST_SEEDS
 from fedbandits.findings.claims.pairing import means, paired
 from fedbandits.findings.claims.verdict import Finding, Verdict, all_of
 from fedbandits.findings.numbers import number
@@ -60,7 +60,7 @@ class Frontier(BaseClaim):
             if len(logs[label]) == 0:
                 told.append(f"{place} there is nothing to compare with: {in_range}")
                 continue
-            ratio = Interval.over(logs[label], comparisons=max(1, len(decided)))
+            ratio = self._interval(logs[label], comparisons=max(1, len(decided)))
             told.append(f"{place} {self.y} is {ratio.exp()} times as large, {in_range}")
             ratios[label] = ratio.exp().plain()
             if label in decided:

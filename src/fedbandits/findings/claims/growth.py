@@ -9,7 +9,6 @@ import pandas as pd
 from pydantic import model_validator
 
 from fedbandits.findings.claims.claim import BaseClaim
-from fedbandits.findings.claims.interval import Interval
 from fedbandits.findings.claims.pairing import along_column, means
 from fedbandits.findings.claims.verdict import Verdict
 from fedbandits.findings.numbers import number
@@ -62,7 +61,7 @@ class Growth(BaseClaim):
         if usable.sum() < 2:
             return self._says("undecided", "fewer than two positive values, which have no exponent", len(pairs))
         slopes = np.polynomial.polynomial.polyfit(np.log(x[usable]), np.log(pairs[:, usable]).T, 1)[1]
-        exponent = Interval.over(np.atleast_1d(slopes))
+        exponent = self._interval(np.atleast_1d(slopes))
         levels = means(pairs[:, usable])
         first, last = (xs[int(at)] for at in np.flatnonzero(usable)[[0, -1]])
         measured = (

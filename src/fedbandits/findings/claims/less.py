@@ -10,7 +10,7 @@ from pydantic import Field
 
 from fedbandits.contract.arrays import FloatArray
 from fedbandits.findings.claims.claim import BaseClaim
-from fedbandits.findings.claims.interval import FEWEST_SEEDS, Interval
+from fedbandits.findings.claims.interval import FEWEST_SEEDS
 from fedbandits.findings.claims.pairing import means, paired
 from fedbandits.findings.claims.verdict import Finding, Verdict, all_of
 from fedbandits.findings.numbers import number
@@ -51,7 +51,7 @@ class Less(BaseClaim):
             columns = [end - self._before(frame, label) for end, label in zip(columns, self.labels, strict=True)]
         pairs = paired(columns)
         apart = [pairs[:, 0] - self.factor * other - self.plus for other in pairs.T[1:]]
-        gaps = [Interval.over(gap, len(self.others)) for gap in apart]
+        gaps = [self._interval(gap, len(self.others)) for gap in apart]
         of, *than = means(pairs)
         times = "" if self.factor == 1 else f" {number(self.factor)} times"
         plus = "" if self.plus == 0 else f" and {number(self.plus)}"

@@ -9,7 +9,6 @@ import pandas as pd
 from pydantic import Field, model_validator
 
 from fedbandits.findings.claims.claim import BaseClaim
-from fedbandits.findings.claims.interval import Interval
 from fedbandits.findings.claims.pairing import along_column, means, paired
 from fedbandits.findings.claims.verdict import Verdict, all_of
 from fedbandits.findings.numbers import number
@@ -52,7 +51,7 @@ class Monotone(BaseClaim):
             values, pairs = along_column(self._rows(final, str(self.of)), self.along, self.metric)
             names = [f"{self.along}={value}" for value in values]
         sign = 1 if self.direction == "falls" else -1
-        steps = [Interval.over(step, comparisons=len(names) - 1, sides=1) for step in np.diff(sign * pairs, axis=1).T]
+        steps = [self._interval(step, comparisons=len(names) - 1, sides=1) for step in np.diff(sign * pairs, axis=1).T]
         found = [step.below(0) for step in steps]
         levels = means(pairs)
         chain = ", ".join(f"{number(level)} ({name})" for name, level in zip(names, levels, strict=True))
