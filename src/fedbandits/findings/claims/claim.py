@@ -25,9 +25,7 @@ class BaseClaim(BaseModel):
     at: dict[str, Any] = {}
     """The sweep point spoken of: column name to value."""
     seeds: Annotated[int, Field(ge=1)] | None = None
-    """How many seeds it is judged by, where those of the experiment are too few: what it speaks of is run under them, and
-    nothing else.
-    """
+    """How many seeds it is judged by, where those of the experiment are too few: under them runs what it speaks of."""
     looks: Annotated[int, Field(ge=1)] = 1
     """How many times it has been looked at, with fewer seeds before: each look has its share of the 5 % that a verdict
     may be wrong by, for who looks until something is decided is wrong more often.
