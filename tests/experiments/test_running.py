@@ -174,3 +174,50 @@ def test_a_first_seed_below_zero_is_refused(small):
     small.write_text(SMALL.replace("seeds = 3", "first_seed = -1"))
     with pytest.raises(ConfigError, match=r"run\.first_seed"):
         run_experiment(small)
+
+
+ASKED = SMALL.replace('text = "learning helps"', 'text = "learning helps"\nseeds = 5\nlooks = 2')
+
+
+def test_claims_may_ask_for_more_seeds_of_what_they_speak_of(tmp_path):
+    path, out = tmp_path / "asked.toml", tmp_path / "out"
+    path.write_text(ASKED)
+    results = run_experiment(path, out=out)
+    counts = results.final().groupby(["algorithm", "clients"]).size().to_dict()
+    # both claims speak of both algorithms, at clients = 4
+    assert counts == {("dis", 1): 3, ("random", 1): 3, ("dis", 4): 5, ("random", 4): 5}
+    assert [claim.details["seeds"] for claim in results.claims] == [5, 5]
+    assert "5 seeds; look 2, at 2.5 %" in results.claims[0].measured
+    assert (results.missing, results.seeds) == (0, "3 to 5")
+    loaded = Results.load(out)
+    assert (loaded.missing, loaded.seeds) == (0, "3 to 5")
+    next((out / "runs").glob("dis--clients=4--seed-4*")).unlink()
+    assert Results.load(out).missing == 1
+    # other seeds than the file's are for everything, and what is there stays
+    few = run_experiment(path, seeds=2, out=out)
+    assert few.final().groupby(["algorithm", "clients"]).size().unique().tolist() == [2]
+    again = run_experiment(path, out=out)
+    assert [claim.measured for claim in again.claims] == [claim.measured for claim in results.claims]
+
+
+def test_further_seeds_begin_where_those_of_all_end(tmp_path):
+    path = tmp_path / "asked.toml"
+    path.write_text(ASKED.replace("seeds = 3", "seeds = 3\nfirst_seed = 100"))
+    final = run_experiment(path).final()
+    seeds = final[final["clients"] == 4].groupby("algorithm")["seed"].unique()
+    assert sorted(seeds["dis"]) == [100, 101, 102, 103, 104]
+
+
+def test_what_would_decide_has_a_price(tmp_path):
+    path = tmp_path / "close.toml"
+    path.write_text(SMALL.replace('name = "random"', 'name = "dislinucb"\nthreshold = 0.4'))
+    results = run_experiment(path)
+    final = results.final()
+    for claim in results.claims:
+        needed = claim.details.get("seeds_to_decide")
+        if needed is not None:
+            each = final[final["clients"] == 4].groupby("algorithm")["seconds"].mean().sum()
+            assert claim.details["seconds_to_decide"] == pytest.approx((needed - 3) * each)
+            break
+    else:
+        pytest.fail("nothing is undecided here: choose settings that are closer to each other")

@@ -99,3 +99,29 @@ def test_exponents_have_their_own():
     verdict = Growth(kind="growth", text="root", metric="regret", of="one", against="n", below=0.8).judge(final, final)
     assert verdict.verdict == "undecided"
     assert verdict.details["seeds_to_decide"] > 5
+
+
+@pytest.mark.parametrize("looks", [2, 5])
+def test_every_look_has_its_share_of_the_doubt(looks):
+    """A claim that is looked at again is judged as one of so many comparisons."""
+    final = frame(one=[10.0 + apart for apart in APART], two=[10.0] * 5)
+    once = Less(kind="less", text="less", metric="regret", of="one", than="two")
+    again = once.model_copy(update={"looks": looks}).judge(final, final)
+    assert again.details["difference"]["two"] == Interval.over(np.array(APART), looks).plain()
+    assert again.details["seeds_to_decide"] > once.judge(final, final).details["seeds_to_decide"]
+    assert f"5 seeds; look {looks}, at {5 / looks:.2g} %; about" in again.measured
+
+
+def test_looking_until_something_is_decided_errs_seldom_enough_if_the_looks_are_counted():
+    """Nothing is there to be found. With four looks at growing numbers of seeds something is found in far more than one
+    of twenty cases, unless the looks are counted.
+    """
+    rng = np.random.default_rng(0)
+    counted = uncounted = 0
+    cases = 2000
+    for values in rng.normal(size=(cases, 160)):
+        looks = [values[:seeds] for seeds in (20, 40, 80, 160)]
+        uncounted += any(Interval.over(seen).below(0) != "undecided" for seen in looks)
+        counted += any(Interval.over(seen, len(looks)).below(0) != "undecided" for seen in looks)
+    assert uncounted > 0.09 * cases
+    assert counted < 0.05 * cases

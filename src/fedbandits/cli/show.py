@@ -12,6 +12,7 @@ from rich.text import Text
 from fedbandits.cli.console import out, print_json
 from fedbandits.findings.results import Results, Verdict
 from fedbandits.report.budgets import budgets_of
+from fedbandits.report.headline import duration
 from fedbandits.report.page import write_report
 from fedbandits.report.plain import plain_report
 from fedbandits.report.published import published_table
@@ -46,7 +47,9 @@ def _verdicts(claims: Sequence[Verdict]) -> Table:
     lines = Table.grid(padding=(0, 2, 0, 0))
     for claim in claims:
         word, style = _VERDICTS.get(claim.verdict, _UNDECIDED)
-        lines.add_row(Text(word, style=style), Text.assemble(claim.text, "\n", (claim.measured, "dim")))
+        took = claim.details.get("seconds_to_decide")
+        price = "" if took is None else f", in {duration(took)} of one core here"
+        lines.add_row(Text(word, style=style), Text.assemble(claim.text, "\n", (claim.measured + price, "dim")))
     return lines
 
 

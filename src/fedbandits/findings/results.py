@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from fedbandits.contract.portrait import Portrait
-from fedbandits.findings.claims import Verdict, parse_claims
+from fedbandits.findings.claims import Claim, Verdict, parse_claims
 from fedbandits.findings.metrics import METRICS
 from fedbandits.findings.published import Beside, Published
 from fedbandits.findings.records import read_records, read_settings
@@ -99,7 +99,9 @@ class Results:
             sweep=sweep,
             frame=frame,
             claims=[
-                claim.judge(frame, final) if ranked else Verdict(claim.text, "undecided", "no run is finished")
+                _priced(claim, claim.judge(frame, final), final, ["algorithm", *sweep])
+                if ranked
+                else Verdict(claim.text, "undecided", "no run is finished")
                 for claim in parse_claims(settings["claims"])
             ],
             missing=len(_wanted(settings) - {(_case(label, point), seed) for label, point, seed, _ in ranked}),
@@ -137,6 +139,19 @@ def final_rows(frame: pd.DataFrame, sweep: Sequence[str]) -> pd.DataFrame:
     """The last step of each run in `frame`."""
     groups = frame.groupby(["algorithm", *sweep, "seed"], sort=False, dropna=False)
     return frame.loc[groups["step"].idxmax()].reset_index(drop=True)
+
+
+def _priced(claim: Claim, verdict: Verdict, final: pd.DataFrame, key: list[str]) -> Verdict:
+    """`verdict` with what the seeds that would decide it are going to take, of one core of this machine."""
+    needed = verdict.details.get("seeds_to_decide")
+    if needed is None:
+        return verdict
+    seconds = 0.0
+    where: Any
+    for where, rows in final.groupby(key, sort=False, dropna=False):
+        if claim.speaks_of(where[0], dict(zip(key[1:], where[1:], strict=True))):
+            seconds += max(0, needed - len(rows)) * float(rows["seconds"].mean())
+    return replace(verdict, details={**verdict.details, "seconds_to_decide": seconds})
 
 
 def _wanted(settings: Mapping[str, Any]) -> set[tuple[tuple[Any, ...], int]]:

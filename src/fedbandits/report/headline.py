@@ -35,7 +35,7 @@ def headline(results: Results) -> list[Tile]:
         Tile(results.seeds, "seeds each", _listed(final["seed"])),
         Tile(human(int(final["step"].max())), "steps", exact(int(final["step"].max()))),
         Tile(human(decisions), "decisions in all", exact(decisions)),
-        Tile(_duration(seconds), "of computing", f"{seconds:.1f} seconds, summed over runs"),
+        Tile(duration(seconds), "of computing", f"{seconds:.1f} seconds, summed over runs"),
     ]
 
 
@@ -43,7 +43,8 @@ def _listed(values: pd.Series[Any]) -> str:
     return ", ".join(str(value) for value in pd.unique(values))
 
 
-def _duration(seconds: float) -> str:
+def duration(seconds: float) -> str:
+    """Seconds, minutes or hours."""
     if seconds < 120:
         return f"{seconds:.3g} s"
     return f"{seconds / 60:.3g} min" if seconds < 7200 else f"{seconds / 3600:.3g} h"
