@@ -25,6 +25,9 @@ many seeds as the file asks for, and its claims (`--results DIR` and `--records 
 that are not on record marks keep what they say: tables of verdicts and lists of claims line by line, the others as a
 whole. They are named under `unrecorded`; a mark that says nothing yet is an error. `--check` writes nothing, and fails
 if a page says other things than the records, or a record other things than the results.
+
+How each run ended is kept, too, complete or not, in docs/verdicts/runs/EXPERIMENT.parquet (`fedbandits.findings.ends`):
+`fedbandits run EXPERIMENT --known FILE` goes on from there.
 """
 
 from __future__ import annotations
@@ -45,6 +48,7 @@ from matplotlib.figure import Figure
 
 from fedbandits.contract.errors import ConfigError
 from fedbandits.experiments import load_experiment, shipped_experiments
+from fedbandits.findings.ends import Ends
 from fedbandits.findings.metrics import known_metric, metric_of
 from fedbandits.findings.recorded import Recorded
 from fedbandits.report.readable import human, with_error
@@ -52,6 +56,8 @@ from fedbandits.report.readable import human, with_error
 BEGIN, END = r"(?<!`)<!-- measured ", r"(?<!`)<!-- /measured -->"
 """A mark in backticks is one that a page speaks of."""
 MARK = re.compile(f"{BEGIN}(?P<words>.*?) -->(?P<text>.*?){END}", re.DOTALL)
+RUNS = "runs"
+"""Where among the records the ends of runs are."""
 _VERDICTS = {"holds": "holds", "fails": "**fails**", "undecided": "undecided"}
 
 
@@ -332,6 +338,19 @@ def differing_records(results: Path, records: Path, names: Iterable[str]) -> dic
     return texts
 
 
+def kept_ends(results: Path, records: Path, names: Iterable[str]) -> dict[Path, Ends]:
+    """The ends of all runs of `names` that are there, on record or not, where more is there than has been kept."""
+    found = {}
+    for name in names:
+        if not (results / name).is_dir():
+            continue
+        path, here = records / RUNS / f"{name}.parquet", Ends.of(results / name)
+        kept = here.beside(Ends.read(path)) if path.is_file() else here
+        if len(kept) and (not path.is_file() or kept.made_by != Ends.read(path).made_by):
+            found[path] = kept
+    return found
+
+
 def _require_whole(recorded: Recorded) -> None:
     """Refuse results of a shipped experiment that are of other claims, or of fewer seeds, than its file."""
     small = recorded.name.removesuffix("-full")
@@ -363,10 +382,13 @@ def main(words: Sequence[str] | None = None) -> int:
     try:
         names = {*shipped_experiments(), *(name for page in given.pages for name in quoted_by(page))}
         records = differing_records(given.results, given.records, sorted(names))
+        ends = kept_ends(given.results, given.records, sorted(names))
         if not given.check:
-            given.records.mkdir(parents=True, exist_ok=True)
+            (given.records / RUNS).mkdir(parents=True, exist_ok=True)
             for path, text in records.items():
                 path.write_text(text, encoding="utf-8")
+            for path, kept in ends.items():
+                kept.write(path)
         pages = {page: filled(page, given.records) for page in given.pages}
     except ConfigError as error:
         print(f"error: {error}", file=sys.stderr)
@@ -378,9 +400,9 @@ def main(words: Sequence[str] | None = None) -> int:
             for path, figure in drawn.items():
                 path.parent.mkdir(parents=True, exist_ok=True)
                 figure.savefig(path, metadata={"Software": None})
-    for path in (*records, *differing):
+    for path in (*records, *ends, *differing):
         print(f"{path}: {'says something else than what was measured' if given.check else 'filled in'}")
-    return 1 if given.check and (differing or records) else 0
+    return 1 if given.check and (differing or records or ends) else 0
 
 
 def _labelled(rows: pd.DataFrame) -> pd.DataFrame:

@@ -29,6 +29,14 @@ def command(
     jobs: Jobs = None,
     engine: Engine = "local",
     out: OutDirectory = None,
+    known: Annotated[
+        Path | None,
+        typer.Option(
+            "--known",
+            help="A file with ends of runs, as docs/verdicts/runs has them: these are not run again.",
+            show_default=False,
+        ),
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Run an experiment and judge its claims. Results go to results/NAME unless --out says otherwise.
@@ -38,7 +46,7 @@ def command(
     Finished runs are kept as they come: stop it at any time, and the same command goes on from there.
     """
     into = out or Path("results") / (Path(experiment).stem + ("-full" if full else ""))
-    run_into(into, experiment, seeds, all_cores(jobs), engine, as_json, full=full)
+    run_into(into, experiment, seeds, all_cores(jobs), engine, as_json, full=full, known=known)
 
 
 def run_into(
@@ -51,17 +59,20 @@ def run_into(
     command: str | None = None,
     *,
     full: bool = False,
+    known: Path | None = None,
 ) -> None:
     """Run `experiment` into `directory` and show what came of it."""
     from fedbandits.cli.progress import watched
     from fedbandits.cli.show import present
     from fedbandits.experiments import load_experiment, run_experiment
+    from fedbandits.findings.ends import Ends
 
     loaded = load_experiment(experiment)
+    ends = None if known is None else Ends.read(known)
     if full:
         loaded = loaded.enlarged()
     with watched(directory) as bars:
-        results = run_experiment(loaded, seeds, jobs, directory, engine, watcher=bars)
+        results = run_experiment(loaded, seeds, jobs, directory, engine, known=ends, watcher=bars)
     if command is None:
         command = run_command(experiment, results.seeds, full=full)
     present(results, directory, command=command, as_json=as_json)

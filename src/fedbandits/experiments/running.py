@@ -9,6 +9,7 @@ from dataclasses import replace
 from fedbandits.contract.catalogue import ConfigError
 from fedbandits.contract.description import describe
 from fedbandits.experiments.files import NETWORK_NAME, Experiment, load_experiment
+from fedbandits.findings.ends import Ends
 from fedbandits.findings.results import Results
 from fedbandits.studies.study import Case, Study, run_study, seed_list
 from fedbandits.studies.watching import Watcher
@@ -23,12 +24,15 @@ def run_experiment(
     *,
     full: bool = False,
     horizon: int | None = None,
+    known: Ends | None = None,
     watcher: Watcher | None = None,
 ) -> Results:
     """Run `experiment`, or what of it `out` does not hold yet, and judge its claims.
 
     `full` runs it at the size of its table [full]; `seeds` and `horizon` replace what the file says. A number of seeds
     counts from the file's first one on; a list is taken as it is. More seeds than before extend what `out` holds.
+    What is `known` of it is not run again.
+
     Claims that ask for more seeds than the others get them where `seeds` does not say otherwise.
     """
     if not isinstance(experiment, Experiment):
@@ -51,7 +55,7 @@ def run_experiment(
     if not isinstance(seeds, Sequence):
         count = experiment.run.seeds if seeds is None else seeds
         seeds = [experiment.run.first_seed + number for number in seed_list(count)]
-    return run_study(study, seeds, jobs, engine=engine, out=out, watcher=watcher)
+    return run_study(study, seeds, jobs, engine=engine, out=out, known=known, watcher=watcher)
 
 
 def _as_claimed(experiment: Experiment, case: Case) -> Case:

@@ -102,7 +102,7 @@ def read_record(path: Path) -> Record:
         regret = np.frombuffer(base64.b64decode(about["regret_by_client"]), dtype="<f8").astype(np.float64)
         portrait = from_bytes(base64.b64decode(about.get("portrait", "")))
         run = Run(completed(table.to_pandas()), regret, about["seconds"], portrait)
-        point = {name: _unplain(value) for name, value in about["point"].items()}
+        point = {name: unplain(value) for name, value in about["point"].items()}
         return Record(about["label"], point, about["seed"], about["fingerprint"], about.get("code", ""), run)
     except (OSError, ValueError, KeyError, TypeError, zipfile.BadZipFile, pa.ArrowException) as error:
         raise UnreadableError(f"{path} is corrupt or truncated ({type(error).__name__})") from None
@@ -119,7 +119,8 @@ def read_records(directory: str | os.PathLike[str]) -> list[Record]:
     return records
 
 
-def _unplain(value: Any) -> Any:
+def unplain(value: Any) -> Any:
+    """A value of a sweep, as it was before it became JSON."""
     return float(value) if value in ("inf", "-inf", "nan") else value
 
 

@@ -53,6 +53,12 @@ class Results:
         return list(self.frame["algorithm"].unique())
 
     @property
+    def curves(self) -> pd.DataFrame:
+        """`frame` without the runs of which the end alone is known (`findings.ends`), unless that is all there is."""
+        sizes = self.frame.groupby([*self.key, "seed"], sort=False, dropna=False)["step"].transform("size")
+        return self.frame[sizes > 1] if (sizes > 1).any() else self.frame
+
+    @property
     def seeds(self) -> str:
         """How many there are for each case, in words: 30, or 30 to 180 where claims ask for more of some."""
         counts = self.final().groupby(self.key, sort=False, dropna=False).size()

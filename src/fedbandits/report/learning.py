@@ -37,7 +37,7 @@ def learning_curves(results: Results, series: Series, note: str) -> Iterator[Pic
 
     `note` says what bands are.
     """
-    frame = results.frame
+    frame = results.curves
     if not (frame["episodes"] > 0).any():
         return
     points = _sweep_points(results)

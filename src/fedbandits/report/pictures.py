@@ -58,7 +58,7 @@ def pictures(results: Results) -> Section:
 
 
 def _run_pictures(results: Results, series: Series) -> Iterator[Picture]:
-    frame, points = results.frame, _points(results)
+    frame, points = results.curves, _points(results)
     yield plots.curves(frame, REGRET, series, caption=f"All clients together. {_band(results)}")
     if _counts_hits(results):
         yield plots.curves(

@@ -82,11 +82,11 @@ class Store:
             return None
         return record.run
 
-    def keep(self, task: Task, run: Run) -> None:
-        """Write the result of `task`."""
+    def keep(self, task: Task, run: Run, made_by: str | None = None) -> None:
+        """Write the result of `task`, of the code here, or of that whose digest is `made_by`."""
         path = self._path(task)
         known = self._fingerprints.get(path) or fingerprint(task)
-        write_record(path, Record(task.label, task.point, task.seed, known, code(task), run))
+        write_record(path, Record(task.label, task.point, task.seed, known, made_by or code(task), run))
 
     def _path(self, task: Task) -> Path:
         return self.directory / RUNS / f"{_file_name(task)}{SUFFIX}"

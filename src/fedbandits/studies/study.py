@@ -12,6 +12,7 @@ from fedbandits.contract.algorithm import Algorithm
 from fedbandits.contract.catalogue import ConfigError
 from fedbandits.contract.description import plain, require_told_apart
 from fedbandits.contract.world import Environment
+from fedbandits.findings.ends import Ends
 from fedbandits.findings.results import Results
 from fedbandits.findings.run import Run
 from fedbandits.simulation.arguments import check_network
@@ -19,7 +20,7 @@ from fedbandits.simulation.memory import check_memory
 from fedbandits.simulation.options import RunOptions
 from fedbandits.studies.engines import Engine, engine_named
 from fedbandits.studies.store import Store
-from fedbandits.studies.tasks import Task
+from fedbandits.studies.tasks import Task, fingerprint
 from fedbandits.studies.watching import Unwatched, Watcher
 
 
@@ -61,9 +62,12 @@ def run_study(
     *,
     engine: str = "local",
     out: str | os.PathLike[str] | None = None,
+    known: Ends | None = None,
     watcher: Watcher | None = None,
 ) -> Results:
-    """Run every case of `study` under every seed and those of its own, except for what `out` already holds."""
+    """Run every case of `study` under every seed and those of its own, except for what `out` already holds, and
+    for what is `known` of it.
+    """
     from fedbandits import __version__
 
     runner, chosen = engine_named(engine, jobs), seed_list(seeds)
@@ -98,24 +102,35 @@ def run_study(
             require_told_apart(case.algorithm)
             require_told_apart(case.environment)
         store = Store(out, settings, chosen)
-    runs = run_tasks(tasks, runner, store, watcher)
+    runs = run_tasks(tasks, runner, store, watcher, known)
     rows = [(task.label, task.point, task.seed, run) for task, run in zip(tasks, runs, strict=True)]
     return Results.assemble(settings, rows)
 
 
 def run_tasks(
-    tasks: Sequence[Task], engine: Engine, store: Store | None = None, watcher: Watcher | None = None
+    tasks: Sequence[Task],
+    engine: Engine,
+    store: Store | None = None,
+    watcher: Watcher | None = None,
+    known: Ends | None = None,
 ) -> list[Run]:
-    """The results of `tasks`, in order. Each is stored as soon as it is there, whatever becomes of the others."""
+    """The results of `tasks`, in order. Each is stored as soon as it is there, whatever becomes of the others.
+
+    Of what is `known` the end is taken as it is, whichever code it comes from.
+    """
     watcher = watcher or Unwatched()
     runs: dict[int, Run] = {}
     watcher.begin(tasks)
-    if store is not None:
-        for index, task in enumerate(tasks):
-            held = store.find(task)
-            if held is not None:
-                runs[index] = held
-                watcher.finish(index, resumed=True)
+    for index, task in enumerate(tasks):
+        held = None if store is None else store.find(task)
+        end = known.find(fingerprint(task)) if held is None and known is not None else None
+        if end is not None:
+            held = end.run
+            if store is not None:
+                store.keep(task, held, end.code)
+        if held is not None:
+            runs[index] = held
+            watcher.finish(index, resumed=True)
     missing = {index: task for index, task in enumerate(tasks) if index not in runs}
     with closing(engine.run(missing, watcher)) as finished:
         for index, run in finished:
