@@ -189,6 +189,11 @@ def test_claims_may_ask_for_more_seeds_of_what_they_speak_of(tmp_path):
     assert [claim.details["seeds"] for claim in results.claims] == [5, 5]
     assert "5 seeds; look 2, at 2.5 %" in results.claims[0].measured
     assert (results.missing, results.seeds) == (0, "3 to 5")
+    # tables and curves are of what all have met
+    assert results.summary()["runs"].tolist() == [3, 3, 3, 3]
+    shared = results.final()[lambda rows: rows["seed"] < 3]
+    assert results.compared().equals(shared)
+    assert sorted(results.curves["seed"].unique()) == [0, 1, 2]
     loaded = Results.load(out)
     assert (loaded.missing, loaded.seeds) == (0, "3 to 5")
     next((out / "runs").glob("dis--clients=4--seed-4*")).unlink()

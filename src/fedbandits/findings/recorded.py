@@ -4,7 +4,7 @@
      "claims": [{"text", "verdict", "measured"}, ...],
      "cases": [{"algorithm", "point", "clients", ..., "figures": {metric: [mean, standard error]}}, ...]}
 
-A case that claims have asked more of than of others has `seeds` of its own.
+A case that claims have asked more of than of others has `seeds` of its own; its figures are of those of all.
 `code` is a digest of the code that the runs come from. Numbers have `_DIGITS` significant digits. Standard errors are
 null where there is one seed. Regret may have a heavy tail: its median is kept as a third number, but not in
 records of an earlier time.
@@ -164,8 +164,9 @@ def _cases(results: Results) -> list[dict[str, Any]]:
     measured = [name for name in METRICS if name in final and name not in (*DIVISORS.values(), _TIME)]
     cases = []
     where: Any
-    for where, rows in final.groupby(results.key, sort=False, dropna=False):
+    for where, runs in final.groupby(results.key, sort=False, dropna=False):
         label, *at = where
+        rows = results.shared(runs)
         # what a column does not concern is no number there
         point = {name: value for name, value in zip(results.sweep, at, strict=True) if value == value}
         values = {name: rows[name].to_numpy(dtype=np.float64) for name in measured}
@@ -175,7 +176,7 @@ def _cases(results: Results) -> list[dict[str, Any]]:
             {
                 "algorithm": label,
                 "point": plain(point),
-                **({"seeds": len(rows)} if len(rows) > len(results.settings["seeds"]) else {}),
+                **({"seeds": len(runs)} if len(runs) > len(rows) else {}),
                 **{column: _only(rows[column]) for column in DIVISORS.values() if column in rows},
                 "figures": figures,
             }

@@ -54,9 +54,12 @@ class Results:
 
     @property
     def curves(self) -> pd.DataFrame:
-        """`frame` without the runs of which the end alone is known (`findings.ends`), unless that is all there is."""
-        sizes = self.frame.groupby([*self.key, "seed"], sort=False, dropna=False)["step"].transform("size")
-        return self.frame[sizes > 1] if (sizes > 1).any() else self.frame
+        """`frame` under the seeds that everything is run under, without the runs of which the end alone is known
+        (`findings.ends`), unless that is all there is.
+        """
+        frame = self.shared(self.frame)
+        sizes = frame.groupby([*self.key, "seed"], sort=False, dropna=False)["step"].transform("size")
+        return frame[sizes > 1] if (sizes > 1).any() else frame
 
     @property
     def seeds(self) -> str:
@@ -68,12 +71,22 @@ class Results:
         """The last step of each run: one row per (algorithm, sweep point, seed)."""
         return final_rows(self.frame, self.sweep)
 
+    def compared(self) -> pd.DataFrame:
+        """`final` under the seeds that everything is run under: what tables are of, so that all in them have met the
+        same. Seeds that some have beyond these are for the claims that asked for them.
+        """
+        return self.shared(self.final())
+
+    def shared(self, rows: pd.DataFrame) -> pd.DataFrame:
+        """Those of `rows` that are of seeds under which everything is run."""
+        return rows[rows["seed"].isin(self.settings["seeds"])]
+
     def summary(self) -> pd.DataFrame:
         """One row per (algorithm, sweep point): `runs`, then mean `X` and standard error `X_se` of each quantity X, the
         last of which is `decisions_per_second` of one core. With one seed the standard error is NaN.
         """
-        final = self.final()
-        final["decisions_per_second"] = final["decisions"] / final["seconds"].where(final["seconds"] > 0)
+        final = self.compared()
+        final = final.assign(decisions_per_second=final["decisions"] / final["seconds"].where(final["seconds"] > 0))
         grouped = final.groupby(self.key, sort=False, dropna=False)
         columns: dict[str, Any] = {"runs": grouped.size()}
         for name in (*(metric.name for metric in METRICS.values() if metric.summarised), "decisions_per_second"):

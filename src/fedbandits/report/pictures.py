@@ -144,10 +144,10 @@ def _points(results: Results) -> pd.DataFrame:
 
 
 def _band(results: Results) -> str:
-    seeds = results.seeds
-    return f"Mean over {seeds} seeds, band of one standard error." if seeds != "1" else "One seed: no error band."
+    seeds = results.curves["seed"].nunique()
+    return f"Mean over {seeds} seeds, band of one standard error." if seeds > 1 else "One seed: no error band."
 
 
 def _bars(results: Results) -> str:
-    seeds = results.seeds
-    return f"Mean over {seeds} seeds, bars of one standard error." if seeds != "1" else "One seed: no error bars."
+    seeds = results.compared()["seed"].nunique()
+    return f"Mean over {seeds} seeds, bars of one standard error." if seeds > 1 else "One seed: no error bars."

@@ -24,7 +24,7 @@ def check_finished(results: Results) -> None:
 
 def summarise(results: Results) -> pd.DataFrame:
     """What `Results.summary` gives, and mean and standard error of the regret per client in the same way."""
-    final = results.final()
+    final = results.compared()
     grouped = final.assign(**{_DERIVED: measure(final, _DERIVED)}).groupby(results.key, sort=False, dropna=False)
     added = pd.DataFrame({_DERIVED: grouped[_DERIVED].mean(), f"{_DERIVED}_se": grouped[_DERIVED].sem()})
     given = results.summary().set_index(results.key)
