@@ -156,6 +156,17 @@ def test_other_files_are_refused(tmp_path, content):
         Ends.read(path)
 
 
+@pytest.mark.parametrize(
+    ("column", "value"), [("clients", 10**15), ("clients", 0), ("point", "[1]"), ("point", "{"), ("seed", "one")]
+)
+def test_nonsense_is_refused(ends, column, value):
+    table = pd.read_parquet(ends)
+    table[column] = value
+    table.to_parquet(ends)
+    with pytest.raises(ConfigError, match="holds no ends of runs"):
+        Ends.read(ends)
+
+
 class Whole(Counting):
     """A watcher that lets nothing be run."""
 

@@ -23,6 +23,8 @@ from fedbandits.findings.records import Record, read_records, unplain
 from fedbandits.findings.run import Run
 from fedbandits.simulation.trace import completed
 
+_MOST_CLIENTS = 100_000_000
+"""More than anybody has simulated: a file that speaks of more is none of ours."""
 _ABOUT = ("algorithm", "point", "seed", "fingerprint", "code", "seconds", "clients")
 
 
@@ -59,7 +61,7 @@ class Ends:
         """Those in a file."""
         try:
             return cls(_records(pd.read_parquet(path)))
-        except (OSError, ValueError, KeyError, TypeError, pa.ArrowException) as error:
+        except (OSError, ValueError, KeyError, TypeError, AttributeError, pa.ArrowException) as error:
             raise ConfigError(f"{path} holds no ends of runs: {error}") from None
 
     def write(self, path: str | os.PathLike[str]) -> None:
@@ -95,6 +97,8 @@ def _end(record: Record) -> Record:
 
 
 def _records(table: pd.DataFrame) -> list[Record]:
+    if not table["clients"].between(1, _MOST_CLIENTS).all():
+        raise ValueError(f"clients: must be from 1 to {_MOST_CLIENTS:,}")
     frame = completed(table.drop(columns=list(_ABOUT)))
     return [
         Record(
