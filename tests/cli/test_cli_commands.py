@@ -16,6 +16,7 @@ from fedbandits.channel import STAGES
 from fedbandits.cli import app
 from fedbandits.environments import ENVIRONMENTS
 from fedbandits.experiments import shipped_experiments
+from fedbandits.findings.ends import Ends
 from fedbandits.findings.results import Results
 from fedbandits.graphs.topologies import NETWORKS
 from fedbandits.report.command import compare_command
@@ -294,3 +295,49 @@ def test_compare_under_attack_and_again_by_its_own_words() -> None:
     code, _, err = invoke("compare", *SMALL, "--attack", "inflat")
     assert code == 2
     assert "--attack: there is no attack 'inflat'; did you mean 'inflate'?" in err
+
+
+FEW = """
+title = "Few"
+source = "ours"
+environment = { name = "linear", clients = 2, dim = 2, arms = 3 }
+run = { horizon = 40, seeds = 4 }
+algorithms = { dis = { name = "dislinucb", threshold = 0.5 }, other = { name = "dislinucb", threshold = 2.0 } }
+
+[[claims]]
+kind = "less"
+text = "one threshold has less regret than another"
+metric = "regret"
+of = "dis"
+than = "other"
+"""
+
+
+def test_what_is_known_is_not_run_again(tmp_path: Path) -> None:
+    file, ends = tmp_path / "few.toml", tmp_path / "ends.parquet"
+    file.write_text(FEW)
+    code, first, _ = invoke("run", str(file), "--jobs", "1", "--out", str(tmp_path / "one"))
+    assert code == 0
+    Ends.of(tmp_path / "one").write(ends)
+    words = ["run", str(file), "--jobs", "1", "--known", str(ends)]
+    code, second, err = invoke(*words, "--out", str(tmp_path / "two"))
+    assert code == 0
+    assert "8 of 8 runs were there already, 0 were run now" in err
+    assert second.splitlines()[:3] == first.splitlines()[:3]
+    code, out, err = invoke(*words[:-1], str(tmp_path / "nowhere"), "--out", str(tmp_path / "three"))
+    assert (code, out) == (2, "")
+    assert err == f"error: known: {tmp_path / 'nowhere'} does not exist; name a file with ends of runs\n"
+    assert not (tmp_path / "three").exists()
+
+
+def test_undecided_claims_say_what_they_would_take(tmp_path: Path) -> None:
+    file = tmp_path / "few.toml"
+    file.write_text(FEW)
+    code, told, _ = invoke("run", str(file), "--jobs", "1", "--out", str(tmp_path / "out"))
+    code, plain, _ = invoke("run", str(file), "--jobs", "1", "--out", str(tmp_path / "out"), "--json")
+    assert code == 0
+    claim = json.loads(plain)["claims"][0]
+    assert claim["verdict"] == "undecided"
+    assert claim["details"]["seeds_to_decide"] > 4
+    assert claim["details"]["seconds_to_decide"] > 0
+    assert "of one core here" in " ".join(told.split())

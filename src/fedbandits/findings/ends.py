@@ -61,8 +61,10 @@ class Ends:
         """Those in a file."""
         try:
             return cls(_records(pd.read_parquet(path)))
+        except FileNotFoundError:
+            raise ConfigError(f"known: {path} does not exist; name a file with ends of runs") from None
         except (OSError, ValueError, KeyError, TypeError, AttributeError, pa.ArrowException) as error:
-            raise ConfigError(f"{path} holds no ends of runs: {error}") from None
+            raise ConfigError(f"known: {path} holds no ends of runs: {error}") from None
 
     def write(self, path: str | os.PathLike[str]) -> None:
         """Write them to a file, in an order that does not depend on when they were run."""
