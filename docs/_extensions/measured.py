@@ -344,9 +344,10 @@ def kept_ends(results: Path, records: Path, names: Iterable[str]) -> dict[Path, 
     for name in names:
         if not (results / name).is_dir():
             continue
-        path, here = records / RUNS / f"{name}.parquet", Ends.of(results / name)
-        kept = here.beside(Ends.read(path)) if path.is_file() else here
-        if len(kept) and (not path.is_file() or kept.made_by != Ends.read(path).made_by):
+        path = records / RUNS / f"{name}.parquet"
+        before = Ends.read(path) if path.is_file() else Ends([])
+        kept = Ends.of(results / name).beside(before)
+        if kept.made_by != before.made_by:
             found[path] = kept
     return found
 

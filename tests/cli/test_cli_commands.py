@@ -14,6 +14,7 @@ from conformance.gossip import GossipLinUCB
 from fedbandits.algorithms import ALGORITHMS
 from fedbandits.channel import STAGES
 from fedbandits.cli import app
+from fedbandits.cli.run import run_command
 from fedbandits.environments import ENVIRONMENTS
 from fedbandits.experiments import shipped_experiments
 from fedbandits.findings.ends import Ends
@@ -341,3 +342,14 @@ def test_undecided_claims_say_what_they_would_take(tmp_path: Path) -> None:
     assert claim["details"]["seeds_to_decide"] > 4
     assert claim["details"]["seconds_to_decide"] > 0
     assert "of one core here" in " ".join(told.split())
+
+
+def test_the_reproducing_command_leaves_seeds_to_the_file_where_claims_have_their_own(tmp_path: Path) -> None:
+    file = tmp_path / "few.toml"
+    for seeds, asked in (("", " --seeds 4"), ("seeds = 5", "")):
+        file.write_text(FEW + seeds)
+        code, out, _ = invoke("run", str(file), "--jobs", "1", "--out", str(tmp_path / f"out{seeds}"), "--json")
+        assert code == 0
+        results = Results.load(tmp_path / f"out{seeds}")
+        assert run_command(str(file), results) == f"fedbandits run {file}{asked}"
+        assert json.loads(out)["missing"] == 0

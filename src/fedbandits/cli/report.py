@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from fedbandits.cli.options import AsJson
+
+if TYPE_CHECKING:
+    from fedbandits.findings.results import Results
 
 NAME = "report"
 EXAMPLE = "Example: [bold]fedbandits report results/demo --out demo.html[/bold]"
@@ -37,7 +40,7 @@ def command(
     if out is not None and out.is_dir():
         raise ConfigError(f"--out: {out} is a directory; name a file in it, such as {out / REPORT}")
     results = Results.load(directory)
-    command = _command(results.title, results.seeds)
+    command = _command(results)
     if command is not None:
         results = replace(results, settings={**results.settings, "command": command})
     path = write_report(results, out or directory / REPORT) if out is not None or not as_json else None
@@ -47,14 +50,14 @@ def command(
         stdout().print(str(path), soft_wrap=True, markup=False)
 
 
-def _command(title: str, seeds: str) -> str | None:
-    """What runs the shipped experiment of that title again, which tells its size; None if none has it."""
+def _command(results: Results) -> str | None:
+    """What runs the shipped experiment of their title again, which tells its size; None if none has it."""
     from fedbandits.cli.run import run_command
     from fedbandits.experiments import load_experiment, shipped_experiments
 
     for name in shipped_experiments():
         experiment = load_experiment(name)
         for size in (experiment, experiment.large):
-            if size is not None and size.title == title:
-                return run_command(name, seeds, full=size is not experiment)
+            if size is not None and size.title == results.title:
+                return run_command(name, results, full=size is not experiment)
     return None

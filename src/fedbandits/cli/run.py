@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import shlex
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from fedbandits.cli.options import AsJson, Engine, Jobs, OutDirectory, all_cores
+
+if TYPE_CHECKING:
+    from fedbandits.findings.results import Results
 
 NAME = "run"
 EXAMPLE = (
@@ -74,11 +77,12 @@ def run_into(
     with watched(directory) as bars:
         results = run_experiment(loaded, seeds, jobs, directory, engine, known=ends, watcher=bars)
     if command is None:
-        command = run_command(experiment, results.seeds, full=full)
+        command = run_command(experiment, results, full=full)
     present(results, directory, command=command, as_json=as_json)
 
 
-def run_command(experiment: str, seeds: str, *, full: bool = False) -> str:
-    """What to type to run `experiment` again; where its claims have `seeds` of their own, they are the file's."""
-    asked = ["--seeds", seeds] if seeds.isdigit() else []
+def run_command(experiment: str, results: Results, *, full: bool = False) -> str:
+    """What to type to get `results` of `experiment` again; seeds that claims alone ask for are in its file."""
+    seeds, shared = results.frame["seed"].nunique(), results.compared()["seed"].nunique()
+    asked = ["--seeds", str(seeds)] if seeds == shared else []
     return shlex.join(["fedbandits", "run", experiment, *(["--full"] if full else []), *asked])

@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -19,7 +20,7 @@ import pyarrow as pa
 
 from fedbandits.contract.description import plain
 from fedbandits.contract.errors import ConfigError
-from fedbandits.findings.records import Record, read_records, unplain
+from fedbandits.findings.records import Record, moved_into_place, read_records, unplain
 from fedbandits.findings.run import Run
 from fedbandits.simulation.trace import completed
 
@@ -83,19 +84,14 @@ class Ends:
         ]
         ends = pd.concat([record.run.frame.tail(1) for record in ordered], ignore_index=True)
         table = pd.concat([pd.DataFrame(about, columns=list(_ABOUT)), ends], axis=1)
-        table.to_parquet(Path(path), index=False, compression="zstd")
+        with moved_into_place(Path(path)) as temporary:
+            table.to_parquet(temporary, index=False, compression="zstd")
 
 
 def _end(record: Record) -> Record:
     run = record.run
-    return Record(
-        record.label,
-        record.point,
-        record.seed,
-        record.fingerprint,
-        record.code,
-        Run(run.frame.tail(1).reset_index(drop=True), np.full(len(run.regret_by_client), np.nan), run.seconds),
-    )
+    end = Run(run.frame.tail(1).reset_index(drop=True), np.full(len(run.regret_by_client), np.nan), run.seconds)
+    return replace(record, run=end)
 
 
 def _records(table: pd.DataFrame) -> list[Record]:

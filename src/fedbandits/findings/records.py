@@ -57,7 +57,7 @@ class UnreadableError(Exception):
 def write_settings(directory: Path, settings: Mapping[str, Any]) -> None:
     """Write what was run, as JSON that anybody can read."""
     text = json.dumps(plain(settings), indent=2)
-    with _moved_into_place(directory / SETTINGS) as path:
+    with moved_into_place(directory / SETTINGS) as path:
         path.write_text(text + "\n", encoding="utf-8")
 
 
@@ -90,7 +90,7 @@ def write_record(path: Path, record: Record) -> None:
     }
     table = pa.Table.from_pandas(run.frame, preserve_index=False)
     table = table.replace_schema_metadata({**table.schema.metadata, _KEY: json.dumps(about).encode()})
-    with _moved_into_place(path) as temporary:
+    with moved_into_place(path) as temporary:
         pq.write_table(table, temporary)
 
 
@@ -125,7 +125,7 @@ def unplain(value: Any) -> Any:
 
 
 @contextmanager
-def _moved_into_place(path: Path) -> Iterator[Path]:
+def moved_into_place(path: Path) -> Iterator[Path]:
     """A temporary path that becomes `path` when everything has been written to it."""
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:

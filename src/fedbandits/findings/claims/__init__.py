@@ -4,7 +4,7 @@ Every verdict rests on a Student-t interval over seeds at 95 % confidence. Algor
 one seed, so comparisons use the differences within each seed. A claim *holds* if the whole interval agrees with it,
 *fails* if the whole interval speaks against it, and is *undecided* otherwise, always so with fewer than three seeds.
 Where a claim makes k comparisons, each has confidence 1 - 0.05/k (Bonferroni), so that the verdict as a whole keeps
-95 %.
+95 %. So it is with a claim that is looked at for the k-th time, having been undecided by fewer seeds.
 """
 
 from fedbandits.findings.claims.between import Between
