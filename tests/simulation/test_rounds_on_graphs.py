@@ -66,6 +66,26 @@ def test_both_ways_make_one_run(algorithm, network, life):
     assert (played.ledger.peer.messages > 0) == (life > 0)
 
 
+@pytest.mark.parametrize(
+    "algorithm",
+    [
+        "fed-ucb1:mean=trimmed,scale=0.1",
+        pytest.param("fed-ucb1:mean=trimmed,scale=0.1,threshold=printed", marks=pytest.mark.slow),
+        pytest.param("fed-ucb1:mean=median-of-means,scale=0.1", marks=pytest.mark.slow),
+        "consensus-ucb:noise=1",
+    ],
+)
+@pytest.mark.parametrize("network", [ErdosRenyi(p=0.3, ttl=2), Ring(ttl=2)], ids=["dense", "sparse"])
+def test_more_agents_and_arms_than_are_taken_side_by_side(algorithm, network):
+    """Rewards are added up for many receivers at once where letters are many, and letter by letter where they are few
+    or some of them are outliers.
+    """
+    tails = "stable:clients=100,arms=20,alpha=1.9"
+    played, stepped = runs(algorithm, tails, 120, network, pieces=(40,))
+    assert played.played > 100
+    same(played, stepped)
+
+
 def test_a_run_is_resumed_with_letters_under_way():
     def fresh():
         made = fb.Simulation("fed-ucb1-best:mean=trimmed,scale=0.1", TAILS, 120, seed=1, network=Ring(ttl=3))

@@ -139,6 +139,11 @@ def heed(agents: State, i: int, post: Any, newest: int, first: int, last: int) -
     raise NotImplementedError
 
 
+def heed_all(agents: State, post: Any, newest: int) -> None:
+    """All agents take in all their letters of a round; one agent after another (`heed`) where nothing else is said."""
+    raise NotImplementedError
+
+
 def has_room(agents: State, i: int, letters: int) -> bool:
     """Whether agent i can take in so many letters, and what it learns by itself next."""
     raise NotImplementedError
@@ -149,11 +154,21 @@ _MEANINGS: dict[tuple[type, Callable[..., Any]], Callable[..., Any]] = {}
 
 def stands_for(what: Callable[..., Any], kind: type) -> Callable[[F], F]:
     """The decorated function, of `linalg.jit.jit_inside`, is what `show`, `pay`, `choose`, `learn`, `calls`, `hear`,
-    `attend`, `tell`, `heed`, `has_room`, or something else that is `meant`, does for states of type `kind`.
+    `attend`, `tell`, `heed`, `heed_all`, `has_room`, or something else that is `meant`, does for states of type `kind`.
     """
 
     def remember(function: F) -> F:
         _MEANINGS[kind, what] = function
+        return function
+
+    return remember
+
+
+def otherwise(what: Callable[..., Any]) -> Callable[[F], F]:
+    """The decorated function is what `what` does for states of types for which nothing else stands."""
+
+    def remember(function: F) -> F:
+        _OF_ANYBODY[what] = function
         return function
 
     return remember
@@ -211,6 +226,13 @@ def _know_already(server: State, i: int) -> bool:
 
 
 @jit_inside
+def _one_after_another(agents: State, post: Any, newest: int) -> None:
+    """`heed_all`."""
+    for i in range(len(post.starts) - 1):
+        heed(agents, i, post, newest, post.starts[i], post.starts[i + 1])
+
+
+@jit_inside
 def _has_always(agents: State, i: int, letters: int) -> bool:
     """`has_room` of agents who keep no letters."""
     return True
@@ -222,7 +244,11 @@ _OF_NOBODY: dict[Callable[..., Any], Callable[..., Any]] = {
     attend: _know_already,
 }
 """Where there is no source of arms, or no server that is spoken for."""
-_OF_ANYBODY: dict[Callable[..., Any], Callable[..., Any]] = {pay: _drawn_pay, has_room: _has_always}
+_OF_ANYBODY: dict[Callable[..., Any], Callable[..., Any]] = {
+    pay: _drawn_pay,
+    heed_all: _one_after_another,
+    has_room: _has_always,
+}
 """Where nothing else is said."""
 
 
@@ -247,10 +273,10 @@ def meant(what: F) -> F:
         return None if function is None else getattr(function, "py_func", function)
 
     overload(what, strict=False, jit_options=cast(Any, INSIDE))(choice)
-    always = [table[what] for table in (_OF_NOBODY, _OF_ANYBODY) if what in table]
-    ingredients.means(what, lambda kind: [_MEANINGS.get((kind, what)), *always])
+    tables = _OF_NOBODY, _OF_ANYBODY
+    ingredients.means(what, lambda kind: [_MEANINGS.get((kind, what)), *(table.get(what) for table in tables)])
     return what
 
 
-for _function in (show, pay, choose, learn, calls, hear, attend, tell, heed, has_room):
+for _function in (show, pay, choose, learn, calls, hear, attend, tell, heed, heed_all, has_room):
     meant(_function)

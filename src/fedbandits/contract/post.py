@@ -9,11 +9,17 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fedbandits.contract.arrays import FloatArray, Index, IntArray
 from fedbandits.contract.booking import Books, record, synchronised
-from fedbandits.contract.compiled import HEARD, PENDING, State, attend, has_room, hear, heed, stands_for, tell
+from fedbandits.contract.compiled import HEARD, PENDING, State, attend, has_room, hear, heed_all, stands_for, tell
 from fedbandits.linalg.jit import jit_inside
+from fedbandits.linalg.simd import REGISTER
+
+ABREAST = 4 * REGISTER
+"""Receivers who can take in the same letter side by side: enough to keep a processor busy while one sum waits for
+another."""
 
 
 class Post(NamedTuple):
@@ -35,6 +41,9 @@ class Post(NamedTuple):
     behind: IntArray
     """For what u said a rounds ago: u - a n, by how many rows that comes after the first of the newest round, but for
     going round."""
+    reach: NDArray[np.int8]
+    """(ceil(n / ABREAST), ttl n, ABREAST) in [b, a n + u, l] -1 where what u said a rounds ago reaches agent
+    b ABREAST + l, and 0 where it does not; of no size where letters are few."""
     links: int
     """How many links all that is under way crosses in a round."""
 
@@ -59,8 +68,7 @@ def _deliver(post: Post, agents: State, due: bool, books: Books) -> int:
         post.born[newest + i] = post.round[0]
     synchronised(books)
     record(books, 0, post.links)
-    for i in range(n):
-        heed(agents, i, post, newest, post.starts[i], post.starts[i + 1])
+    heed_all(agents, post, newest)
     post.round[0] += 1
     return HEARD
 

@@ -9,12 +9,12 @@ import numpy as np
 from fedbandits.algorithms.armed.agents import INDEXED, in_place, pick_indexed
 from fedbandits.algorithms.armed.estimators import Estimation, MeanName
 from fedbandits.algorithms.armed.fed_ucb1 import PULLED, REWARD, FedUCB1Agents
-from fedbandits.algorithms.armed.telling import TELLING, Told, heed_reward, telling
+from fedbandits.algorithms.armed.telling import TELLING, Told, heed_rewards, telling
 from fedbandits.algorithms.armed.theory import domination, lower_bound, upper_bound
 from fedbandits.contract.algorithm import Bounds
 from fedbandits.contract.arrays import BoolArray, FloatArray, IntArray, State
 from fedbandits.contract.catalogue import About
-from fedbandits.contract.compiled import choose, heed, stands_for, untouched
+from fedbandits.contract.compiled import choose, heed_all, stands_for, untouched
 from fedbandits.contract.facts import Place
 from fedbandits.contract.messages import Inbox
 from fedbandits.contract.parameters import parameters
@@ -151,14 +151,15 @@ def _choose(agents: Led, i: int, arms: FloatArray, row: int, room: FloatArray) -
     return int(agents.copied[i]) if copies else picked
 
 
-@stands_for(heed, Led)
+@stands_for(heed_all, Led)
 @jit_inside
-def _heed(agents: Led, i: int, post: Post, newest: int, first: int, last: int) -> None:
-    for e in range(first, last):
-        r = letter(post, newest, e)
-        heed_reward(agents.told, i, post.said, r)
-        if post.who[r] == agents.leaders[i] and post.born[r] > agents.copied_born[i]:
-            agents.copied[i], agents.copied_born[i] = int(post.said[r, 0]), post.born[r]
+def _heed_all(agents: Led, post: Post, newest: int) -> None:
+    heed_rewards(agents.told, post, newest)
+    for i in range(len(agents.leaders)):
+        for e in range(post.starts[i], post.starts[i + 1]):
+            r = letter(post, newest, e)
+            if post.who[r] == agents.leaders[i] and post.born[r] > agents.copied_born[i]:
+                agents.copied[i], agents.copied_born[i] = int(post.said[r, 0]), post.born[r]
 
 
 @jit

@@ -23,12 +23,17 @@ from fedbandits.contract.streams import Streams
 from fedbandits.contract.wire import Bound, Utterance, vector
 from fedbandits.graphs.hops import adjacency
 from fedbandits.linalg.jit import jit, jit_inside, jit_part, jit_part_exactly
+from fedbandits.linalg.simd import REGISTER, add, address, load, store, target, zero
 from fedbandits.models import limits
 
 COUNTS = vector("counts", "K", bound=Bound(limits.none, per_observation=False, low=0.0))
 SUMS = vector("sums", "K")
 ESTIMATE = Utterance("estimate", "peer", (COUNTS, SUMS))
 """An agent's estimates of pulls and of rewards per agent, one of each for every arm."""
+
+_REGISTERS = 4
+_LANES = _REGISTERS * REGISTER
+"""Numbers of a letter that are added up side by side: enough to keep a processor busy while one waits for another."""
 
 
 @parameters
@@ -107,6 +112,7 @@ class ConsensusAgents(ArmedAgents):
         # sigma^2 2 gamma / (G(eta) M)
         self._scale = (2.0 * parameters.gamma * noise**2 / (1 - parameters.eta**2 / 16)) / among[identities]
         self._among = among[identities]
+        self._direct = place.hops <= 1
         self.counts = np.zeros((n, problem.arms))
         self.sums = np.zeros((n, problem.arms))
         self.heard = np.full(n, -1)
@@ -144,15 +150,18 @@ class ConsensusAgents(ArmedAgents):
     # without the interpreter
 
     def corresponding(self, letters: IntArray) -> int:
-        """See `Population`: counts and sums."""
-        return 2 * self._arms
+        """See `Population`: counts and sums, and nothing behind them, so that lanes are full. Only where all that is
+        heard in a round was said in it: nothing has been overtaken.
+        """
+        return -(-2 * self._arms // _LANES) * _LANES if self._direct else 0
 
     def compiled(self) -> Any:
         """See `Population`."""
         if not untouched(self, ConsensusAgents, *SPOKEN_FOR, "indices", "say", "hear"):
             return None
         known = self.turns, self.counts, self.sums, self.heard
-        return Averaging(*known, self._scale, self._step, np.empty(2 * self._arms), self.places())
+        total = np.empty(self.corresponding(np.empty(0, dtype=np.int64)))
+        return Averaging(*known, self._scale, self._step, total, self.places())
 
 
 def _connected(graph: nx.Graph[int]) -> FloatArray:
@@ -233,7 +242,7 @@ class Averaging(NamedTuple):
     scale: FloatArray
     step: float
     total: FloatArray
-    """(2 K,) room for sums of what was told."""
+    """Room for sums of what was told, as long as a letter."""
     places: Places
 
 
@@ -274,15 +283,14 @@ def _tell(agents: Averaging, i: int, letters: FloatArray, row: int) -> None:
 @stands_for(heed, Averaging)
 @jit_inside
 def _heed(agents: Averaging, i: int, post: Post, newest: int, first: int, last: int) -> None:
-    before = agents.heard[i]
-    for e in range(first, last):
-        agents.heard[i] = max(agents.heard[i], post.born[letter(post, newest, e)])
-    voices, total = 0.0, agents.total
-    total[:] = 0.0
-    for e in range(first, last):
-        r = letter(post, newest, e)
-        if post.born[r] == agents.heard[i] and post.born[r] > before:
-            voices += 1.0
-            for k in range(np.uint64(len(total))):
-                total[k] += post.said[r, k]
-    _average(agents.counts, agents.sums, i, agents.step, voices, total)
+    if first == last:
+        return
+    agents.heard[i] = post.round[0]
+    size = len(agents.total)
+    told, total = address(post.said, 0), target(agents.total, 0)
+    for k in range(0, size, _LANES):
+        lanes = zero(_REGISTERS)
+        for e in range(first, last):
+            lanes = add(lanes, load(lanes, told, np.int64(letter(post, newest, e)) * size + k))
+        store(total, k, lanes)
+    _average(agents.counts, agents.sums, i, agents.step, float(last - first), agents.total)

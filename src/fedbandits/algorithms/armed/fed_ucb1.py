@@ -9,17 +9,17 @@ import numpy as np
 
 from fedbandits.algorithms.armed.agents import INDEXED, IndexAgents, in_place, pick_indexed
 from fedbandits.algorithms.armed.estimators import Estimation, MeanName
-from fedbandits.algorithms.armed.telling import TELLING, Told, heed_reward, telling
+from fedbandits.algorithms.armed.telling import TELLING, Told, heed_rewards, telling
 from fedbandits.algorithms.armed.theory import clique_count, lower_bound, strangers, upper_bound
 from fedbandits.contract.algorithm import Bounds
 from fedbandits.contract.arrays import Array, FloatArray, IntArray, State
 from fedbandits.contract.catalogue import About
-from fedbandits.contract.compiled import choose, heed, stands_for, untouched
+from fedbandits.contract.compiled import choose, heed_all, stands_for, untouched
 from fedbandits.contract.facts import Place
 from fedbandits.contract.messages import Inbox, Message
 from fedbandits.contract.parameters import parameters
 from fedbandits.contract.portrait import KNOWN
-from fedbandits.contract.post import Post, letter
+from fedbandits.contract.post import Post
 from fedbandits.contract.problem import Problem
 from fedbandits.contract.streams import Streams
 from fedbandits.contract.wire import Bound, Utterance, WireField
@@ -196,8 +196,7 @@ def _choose(agents: Peers, i: int, arms: FloatArray, row: int, room: FloatArray)
     return pick_indexed(own, i) if in_place(own.places, arms, row) else -1
 
 
-@stands_for(heed, Peers)
+@stands_for(heed_all, Peers)
 @jit_inside
-def _heed(agents: Peers, i: int, post: Post, newest: int, first: int, last: int) -> None:
-    for e in range(first, last):
-        heed_reward(agents.told, i, post.said, letter(post, newest, e))
+def _heed_all(agents: Peers, post: Post, newest: int) -> None:
+    heed_rewards(agents.told, post, newest)

@@ -12,12 +12,12 @@ from fedbandits.algorithms.armed.estimators import Estimation, MeanName
 from fedbandits.algorithms.armed.estimators.compiled import estimate_at
 from fedbandits.algorithms.armed.estimators.contract import demand_at
 from fedbandits.algorithms.armed.fed_ucb1 import EARNED, PULLED, FedUCB1Agents
-from fedbandits.algorithms.armed.telling import TELLING, Told, heed_reward, tell_reward, telling
+from fedbandits.algorithms.armed.telling import TELLING, Told, heed_rewards, tell_reward, telling
 from fedbandits.algorithms.armed.theory import domination, lower_bound, upper_bound
 from fedbandits.contract.algorithm import Bounds
-from fedbandits.contract.arrays import FloatArray, IntArray
+from fedbandits.contract.arrays import FloatArray, Index, IntArray
 from fedbandits.contract.catalogue import About
-from fedbandits.contract.compiled import choose, heed, stands_for, tell, untouched
+from fedbandits.contract.compiled import choose, heed_all, stands_for, tell, untouched
 from fedbandits.contract.facts import Place
 from fedbandits.contract.messages import Inbox, Message
 from fedbandits.contract.parameters import parameters
@@ -206,13 +206,19 @@ def _tell(agents: Believers, i: int, letters: FloatArray, row: int) -> None:
         letters[row, 2 + arms + k] = agents.samples[i, k]
 
 
-@stands_for(heed, Believers)
+@stands_for(heed_all, Believers)
 @jit_inside
-def _heed(agents: Believers, i: int, post: Post, newest: int, first: int, last: int) -> None:
-    me, arms = np.uint64(i), np.uint64(agents.told.own.places.arms)
+def _heed_all(agents: Believers, post: Post, newest: int) -> None:
+    heed_rewards(agents.told, post, newest)
+    for i in range(len(post.starts) - 1):
+        _remember(agents, np.uint64(i), post, newest, post.starts[i], post.starts[i + 1])
+
+
+@jit_inside
+def _remember(agents: Believers, me: Index, post: Post, newest: int, first: int, last: int) -> None:
+    arms = np.uint64(agents.told.own.places.arms)
     for e in range(first, last):
         r = letter(post, newest, e)
-        heed_reward(agents.told, i, post.said, r)
         for k in range(arms):
             told, held = post.said[r, _TWO + arms + k], agents.best_samples[me, k]
             if told >= held and (told > held or post.born[r] > agents.best_born[me, k]):

@@ -10,10 +10,12 @@ from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
+from fedbandits.algorithms.armed.adding_up import add_up
 from fedbandits.algorithms.armed.agents import Indexed, observe_indexed
 from fedbandits.algorithms.armed.estimators.compiled import fits, take_in, weigh
 from fedbandits.contract.arrays import FloatArray, Index, IntArray
 from fedbandits.contract.compiled import has_room, learn, quiet, stands_for, tell
+from fedbandits.contract.post import Post, letter
 from fedbandits.linalg.jit import jit_inside
 
 K = TypeVar("K")
@@ -40,12 +42,25 @@ def tell_reward(agents: Told, i: int, letters: FloatArray, row: int) -> None:
 
 
 @jit_inside
-def heed_reward(agents: Told, i: Index, letters: FloatArray, row: Index) -> None:
+def _heed_reward(agents: Told, i: Index, letters: FloatArray, row: Index) -> None:
     """Count the reward of another."""
     reward, weight = letters[row, 1], letters[row, np.uint64(letters.shape[1] - 1)]
     if np.isnan(weight):
         weight = weigh(agents.own.known, reward)
     take_in(agents.own.known, np.uint64(i), np.uint64(int(letters[row, 0])), reward, weight)
+
+
+@jit_inside
+def heed_rewards(agents: Told, post: Post, newest: int) -> None:
+    """All agents count the rewards of all others that they have letters of."""
+    n = len(post.starts) - 1
+    counted = np.zeros(n, dtype=np.bool_)
+    if post.reach.size > 0:
+        add_up(agents.own.known, agents.own.places.arms, post, newest, counted)
+    for i in range(n):
+        if not counted[i]:
+            for e in range(post.starts[i], post.starts[i + 1]):
+                _heed_reward(agents, i, post.said, letter(post, newest, e))
 
 
 @jit_inside

@@ -7,7 +7,7 @@ from __future__ import annotations
 from typing import Any, TypeVar
 
 from fedbandits.contract.arrays import Index
-from fedbandits.contract.compiled import meant, stands_for
+from fedbandits.contract.compiled import meant, otherwise, stands_for
 from fedbandits.linalg.jit import jit_inside
 
 Known = Any
@@ -37,6 +37,44 @@ def fits(known: Known, i: int, k: int, samples: int) -> bool:
 def estimate_at(known: Known, i: int, k: int, now: float) -> float:
     """What agent i takes the mean of arm k to be in the turn of which `now` is the logarithm; 0 without samples."""
     raise NotImplementedError
+
+
+@meant
+def adds_up(known: Known, i: int, k: int, heaviest: float) -> bool:
+    """Whether further samples of arm k, none of which weighs more than `heaviest`, would do no more for agent i than
+    add to a sum (`sum_at`) and a count.
+    """
+    raise NotImplementedError
+
+
+@meant
+def sum_at(known: Known, i: int, k: int) -> float:
+    """The sum that samples add to which do no more."""
+    raise NotImplementedError
+
+
+@meant
+def put_sum(known: Known, i: int, k: int, total: float, samples: int) -> None:
+    """That sum is `total` now, with so many more samples."""
+    raise NotImplementedError
+
+
+@otherwise(adds_up)
+@jit_inside
+def _never(known: Known, i: int, k: int, heaviest: float) -> bool:
+    return False
+
+
+@otherwise(sum_at)
+@jit_inside
+def _no_sum(known: Known, i: int, k: int) -> float:
+    return 0.0
+
+
+@otherwise(put_sum)
+@jit_inside
+def _put_nothing(known: Known, i: int, k: int, total: float, samples: int) -> None:
+    pass
 
 
 @jit_inside

@@ -6,7 +6,15 @@ from typing import ClassVar, NamedTuple
 
 import numpy as np
 
-from fedbandits.algorithms.armed.estimators.compiled import estimate_at, fits, take_in, weightless
+from fedbandits.algorithms.armed.estimators.compiled import (
+    adds_up,
+    estimate_at,
+    fits,
+    put_sum,
+    sum_at,
+    take_in,
+    weightless,
+)
 from fedbandits.algorithms.armed.estimators.contract import Estimator, Rate
 from fedbandits.algorithms.armed.estimators.parameters import Estimation
 from fedbandits.contract.arrays import FloatArray, Index, IntArray
@@ -57,6 +65,25 @@ def _take_in(known: Averaged, i: Index, k: Index, reward: float, weight: float) 
     known.sums[i, k] += reward
     known.counts[i, k] += 1
     return True
+
+
+@stands_for(adds_up, Averaged)
+@jit_inside
+def _adds_up(known: Averaged, i: int, k: int, heaviest: float) -> bool:
+    return True
+
+
+@stands_for(sum_at, Averaged)
+@jit_inside
+def _sum_at(known: Averaged, i: int, k: int) -> float:
+    return float(known.sums[i, k])
+
+
+@stands_for(put_sum, Averaged)
+@jit_inside
+def _put_sum(known: Averaged, i: int, k: int, total: float, samples: int) -> None:
+    known.sums[i, k] = total
+    known.counts[i, k] += samples
 
 
 @stands_for(fits, Averaged)

@@ -6,7 +6,7 @@ from typing import ClassVar, NamedTuple, Self
 
 import numpy as np
 
-from fedbandits.algorithms.armed.estimators.compiled import estimate_at, fits, take_in, weigh
+from fedbandits.algorithms.armed.estimators.compiled import adds_up, estimate_at, fits, put_sum, sum_at, take_in, weigh
 from fedbandits.algorithms.armed.estimators.contract import Estimator, Rate
 from fedbandits.algorithms.armed.estimators.empirical import average_at
 from fedbandits.algorithms.armed.estimators.heaps import full, pop, push
@@ -145,6 +145,27 @@ def _take_in(known: Trimmed, i: Index, k: Index, reward: float, weight: float) -
     return True
 
 
+@stands_for(adds_up, Trimmed)
+@jit_inside
+def _all_settle(known: Trimmed, i: int, k: int, heaviest: float) -> bool:
+    return bool(known.counts[i, k] + 1 >= heaviest * known.end)
+
+
+@stands_for(sum_at, Trimmed)
+@stands_for(sum_at, Joined)
+@jit_inside
+def _settled_at(known: Trimmed | Joined, i: int, k: int) -> float:
+    return float(known.settled[i, k])
+
+
+@stands_for(put_sum, Trimmed)
+@stands_for(put_sum, Joined)
+@jit_inside
+def _settle(known: Trimmed | Joined, i: int, k: int, total: float, samples: int) -> None:
+    known.settled[i, k] = total
+    known.counts[i, k] += samples
+
+
 @stands_for(fits, Trimmed)
 @stands_for(fits, Joined)
 @jit_inside
@@ -188,6 +209,12 @@ def _let_wait(known: Joined, i: Index, k: Index, reward: float, weight: float) -
         push(known.waiting, i, k, due, reward)
     known.counts[i, k] = place
     return True
+
+
+@stands_for(adds_up, Joined)
+@jit_inside
+def _all_join(known: Joined, i: int, k: int, heaviest: float) -> bool:
+    return bool(heaviest / (known.counts[i, k] + 1) <= known.reached[i])
 
 
 @stands_for(estimate_at, Joined)
