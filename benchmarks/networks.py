@@ -64,13 +64,13 @@ def against_the_loop(quick: bool) -> dict[str, Any]:
 
 def both_ways(quick: bool) -> Iterator[dict[str, Any]]:
     """Microseconds of CPU time for a decision, step by step through Python and played by compiled functions, in turn
-    in one process, best of three: n agents on an Erdos-Renyi graph of ten neighbours each, one hop, K = 5.
+    in one process, best of three: n agents on an Erdos-Renyi graph of so many neighbours each, one hop, K = 5.
     """
     for words in ("fed-ucb1", "fed-ucb1-best", "cent-ucb1", "consensus-ucb", "fed-ucb1:mean=trimmed,order=2,raw=1"):
         entry: dict[str, Any] = {"algorithm": words}
-        for n, horizon in ((10, 400), (100, 200), (1_000, 40)):
+        for n, neighbours, horizon in ((10, 10, 400), (100, 10, 200), (1_000, 10, 40), (200, 140, 200)):
             environment = fb.environments.BernoulliArms(clients=n, arms=5)
-            network = fb.network.ErdosRenyi(p=min(1.0, 10 / n), ttl=1)
+            network = fb.network.ErdosRenyi(p=min(1.0, neighbours / n), ttl=1)
             warm_up(words, environment, 20, network=network)
             best = {False: math.inf, True: math.inf}
             for _ in range(1 if quick else 3):
@@ -81,7 +81,7 @@ def both_ways(quick: bool) -> Iterator[dict[str, Any]]:
                     began = time.process_time()
                     run.run()
                     best[compiled] = min(best[compiled], (time.process_time() - began) / (n * horizon))
-            entry[f"n={n}"] = {"stepped": 1e6 * best[False], "played": 1e6 * best[True]}
+            entry[f"n={n}, {neighbours} neighbours"] = {"stepped": 1e6 * best[False], "played": 1e6 * best[True]}
         yield entry
 
 
