@@ -98,6 +98,7 @@ def _records(table: pd.DataFrame) -> list[Record]:
     if not table["clients"].between(1, _MOST_CLIENTS).all():
         raise ValueError(f"clients: must be from 1 to {_MOST_CLIENTS:,}")
     frame = completed(table.drop(columns=list(_ABOUT)))
+    frame.index = pd.Index(np.zeros(len(frame), dtype=np.int64))  # the only row of its own run, each of them
     return [
         Record(
             about["algorithm"],
@@ -106,7 +107,7 @@ def _records(table: pd.DataFrame) -> list[Record]:
             about["fingerprint"],
             about["code"],
             Run(
-                frame.iloc[[place]].reset_index(drop=True),
+                frame.iloc[place : place + 1],
                 np.full(int(about["clients"]), np.nan),
                 float(about["seconds"]),
             ),
