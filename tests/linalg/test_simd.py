@@ -7,7 +7,7 @@ import pytest
 from numba.core.errors import TypingError
 
 from fedbandits.linalg.jit import jit
-from fedbandits.linalg.simd import add_where, address, load, store, target, zero
+from fedbandits.linalg.simd import add_where, address, any_at_least, load, store, target, zero
 
 
 @jit
@@ -24,6 +24,21 @@ def test_numbers_are_added_where_flags_say_so(x):
     for row in range(3):
         _marked(values, x, flags, 8 * row, out)
         np.testing.assert_array_equal(out, np.where(flags[row] < 0, values + x, values))
+
+
+@jit
+def _reaches(a, b):
+    return any_at_least(load(zero(2), address(a, 0), 0), load(zero(2), address(b, 0), 0))
+
+
+def test_any_lane_is_enough():
+    low, high = np.zeros(8), np.ones(8)
+    assert not _reaches(low, high)
+    for lane in range(8):
+        for value, said in ((1.0, True), (2.0, True), (np.inf, True), (0.5, False), (np.nan, False)):
+            one = low.copy()
+            one[lane] = value
+            assert _reaches(one, high) is said
 
 
 def test_flags_of_another_kind_are_refused():

@@ -72,6 +72,8 @@ def test_both_ways_make_one_run(algorithm, network, life):
         "fed-ucb1:mean=trimmed,scale=0.1",
         pytest.param("fed-ucb1:mean=trimmed,scale=0.1,threshold=printed", marks=pytest.mark.slow),
         pytest.param("fed-ucb1:mean=median-of-means,scale=0.1", marks=pytest.mark.slow),
+        "fed-ucb1-best:mean=trimmed,scale=0.1",
+        "cent-ucb1:mean=trimmed,scale=0.1",
         "consensus-ucb:noise=1",
     ],
 )

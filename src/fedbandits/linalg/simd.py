@@ -322,6 +322,23 @@ def where_within(typingctx: Any, a: Any, low: Any, high: Any, b: Any) -> Any:
 
 
 @_inside
+def any_at_least(typingctx: Any, a: Any, b: Any) -> Any:
+    """Whether a >= b in any lane; not where one of them is NaN."""
+    if not (isinstance(a, Lanes) and a == b):
+        return None
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        pairs = zip(*(_registers(builder, a, each, a) for each in args), strict=True)
+        first, *others = [builder.fcmp_ordered(">=", x, y) for x, y in pairs]
+        for other in others:
+            first = builder.or_(first, other)
+        bits = ir.IntType(REGISTER)
+        return builder.icmp_unsigned("!=", builder.bitcast(first, bits), bits(0))
+
+    return types.boolean(a, b), codegen
+
+
+@_inside
 def raised(typingctx: Any, a: Any, b: Any) -> Any:
     """a 2^n, where n are the lowest bits of b: they are added to the exponent of a."""
 

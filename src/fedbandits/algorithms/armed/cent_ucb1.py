@@ -25,6 +25,9 @@ from fedbandits.contract.streams import Streams
 from fedbandits.graphs.leaders import leadership
 from fedbandits.linalg.jit import jit, jit_inside
 
+_NOT_FOUND, _NONE = -1, -2
+"""Of letters: nobody has looked for it yet, and there is none."""
+
 
 @parameters
 class CentUCB1(Estimation):
@@ -126,7 +129,9 @@ class CentUCB1Agents(FedUCB1Agents):
     def compiled(self) -> Any:
         """See `Population`."""
         told = self.told() if untouched(self, CentUCB1Agents, *INDEXED, *TELLING) else None
-        return None if told is None else Led(told, self._leaders, self._follows, self.copied, self.copied_born)
+        if told is None:
+            return None
+        return Led(told, self._leaders, self._follows, self.copied, self.copied_born, np.full(self._n, _NOT_FOUND))
 
 
 @telling
@@ -138,6 +143,8 @@ class Led(NamedTuple):
     follows: BoolArray
     copied: IntArray
     copied_born: IntArray
+    of_leader: IntArray
+    """(n,) which letter is the leader's: it is the same one in every round."""
 
 
 @stands_for(choose, Led)
@@ -156,10 +163,21 @@ def _choose(agents: Led, i: int, arms: FloatArray, row: int, room: FloatArray) -
 def _heed_all(agents: Led, post: Post, newest: int) -> None:
     heed_rewards(agents.told, post, newest)
     for i in range(len(agents.leaders)):
-        for e in range(post.starts[i], post.starts[i + 1]):
-            r = letter(post, newest, e)
-            if post.who[r] == agents.leaders[i] and post.born[r] > agents.copied_born[i]:
-                agents.copied[i], agents.copied_born[i] = int(post.said[r, 0]), post.born[r]
+        if agents.of_leader[i] == _NOT_FOUND:
+            agents.of_leader[i] = _find_leader(agents, i, post, newest)
+        if agents.of_leader[i] == _NONE:
+            continue
+        r = letter(post, newest, agents.of_leader[i])
+        if post.born[r] > agents.copied_born[i]:
+            agents.copied[i], agents.copied_born[i] = int(post.said[r, 0]), post.born[r]
+
+
+@jit_inside
+def _find_leader(agents: Led, i: int, post: Post, newest: int) -> int:
+    for e in range(post.starts[i], post.starts[i + 1]):
+        if post.who[letter(post, newest, e)] == agents.leaders[i]:
+            return int(e)
+    return _NONE
 
 
 @jit

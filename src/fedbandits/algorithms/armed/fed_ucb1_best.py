@@ -26,9 +26,12 @@ from fedbandits.contract.problem import Problem
 from fedbandits.contract.streams import Streams
 from fedbandits.contract.wire import Bound, Utterance, WireField
 from fedbandits.linalg.jit import jit, jit_inside
+from fedbandits.linalg.simd import REGISTER, address, any_at_least, load, target, zero
 from fedbandits.models import limits
 
-_TWO = np.uint64(2)
+_REGISTERS = 2
+_LANES = _REGISTERS * REGISTER
+"""Arms that are looked at side by side."""
 ESTIMATE = WireField("estimate", ("K",))
 SAMPLES = WireField("samples", ("K",), dtype="i8", bound=Bound(limits.none, per_observation=False, low=0.0))
 BELIEF = Utterance("belief", "peer", (PULLED, EARNED, ESTIMATE, SAMPLES))
@@ -151,8 +154,9 @@ class FedUCB1BestAgents(FedUCB1Agents):
     # without the interpreter
 
     def corresponding(self, letters: IntArray) -> int:
-        """See `Population`: estimates and counts as well."""
-        return super().corresponding(letters) + 2 * self._arms
+        """See `Population`: estimates and counts as well, and as much behind the counts as makes full lanes of them."""
+        lanes = -(-self._arms // _LANES) * _LANES
+        return 2 + self._arms + max(lanes, self._arms + super().corresponding(letters) - 2)
 
     def compiled(self) -> Any:
         """See `Population`."""
@@ -160,7 +164,7 @@ class FedUCB1BestAgents(FedUCB1Agents):
         if told is None:
             return None
         best = self.best_estimate, self.best_samples, self.best_born
-        return Believers(told, self.estimate, self.samples, *best)
+        return Believers(told, self.estimate, self.samples, *best, np.empty(_LANES))
 
 
 @telling
@@ -173,6 +177,8 @@ class Believers(NamedTuple):
     best_estimate: FloatArray
     best_samples: IntArray
     best_born: IntArray
+    bars: FloatArray
+    """Room for how many samples one has to have of each of several arms to be better than whoever is remembered."""
 
 
 @stands_for(choose, Believers)
@@ -216,15 +222,31 @@ def _heed_all(agents: Believers, post: Post, newest: int) -> None:
 
 @jit_inside
 def _remember(agents: Believers, me: Index, post: Post, newest: int, first: int, last: int) -> None:
-    arms = np.uint64(agents.told.own.places.arms)
-    for e in range(first, last):
-        r = letter(post, newest, e)
-        for k in range(arms):
-            told, held = post.said[r, _TWO + arms + k], agents.best_samples[me, k]
-            if told >= held and (told > held or post.born[r] > agents.best_born[me, k]):
-                agents.best_samples[me, k] = int(told)
-                agents.best_estimate[me, k] = post.said[r, _TWO + k]
-                agents.best_born[me, k] = post.born[r]
+    """Nearly all letters are of agents who know less of every arm: they are passed over, several arms at a time."""
+    arms, size = agents.told.own.places.arms, post.said.shape[1]
+    said, bars = address(post.said, 0), target(agents.bars, 0)
+    for begin in range(0, arms, _LANES):
+        for k in range(begin, begin + _LANES):
+            agents.bars[k - begin] = agents.best_samples[me, k] if k < arms else np.inf
+        bar = load(zero(_REGISTERS), bars, 0)
+        for e in range(first, last):
+            r = letter(post, newest, e)
+            if any_at_least(load(bar, said, np.int64(r) * size + 2 + arms + begin), bar):
+                _compare(agents, me, post, r, begin, min(begin + _LANES, arms))
+                bar = load(bar, bars, 0)
+
+
+@jit_inside
+def _compare(agents: Believers, me: Index, post: Post, r: Index, begin: int, end: int) -> None:
+    """Who said row r may know more than whoever is remembered of some of these arms."""
+    arms = agents.told.own.places.arms
+    for k in range(begin, end):
+        told, held = post.said[r, np.uint64(2 + arms + k)], agents.best_samples[me, k]
+        if told >= held and (told > held or post.born[r] > agents.best_born[me, k]):
+            agents.best_samples[me, k] = int(told)
+            agents.best_estimate[me, k] = post.said[r, np.uint64(2 + k)]
+            agents.best_born[me, k] = post.born[r]
+            agents.bars[k - begin] = told + 0.5  # no letter that follows is newer: it has to know more
 
 
 @jit
