@@ -1,7 +1,6 @@
 """Rewards that everybody has heard of, sender by sender for many receivers at once, instead of letter by letter.
 
-Where hundreds of letters reach every agent in every round, reading them takes most of the time: one after another is
-added to the same sum, which waits for the last one. Sums of different receivers need not wait for each other. So the
+Where hundreds of letters reach every agent in every round, reading them one by one takes most of the time. So the
 rewards of one arm are gone through in the order of letters, and each is added, side by side, to the sums of all whom it
 reaches (`Post.reach`): the same additions in the same order for everybody, hence the same bits.
 """
@@ -14,7 +13,7 @@ from fedbandits.algorithms.armed.estimators.compiled import Known, adds_up, put_
 from fedbandits.contract.arrays import BoolArray, FloatArray, IntArray
 from fedbandits.contract.post import ABREAST, Post
 from fedbandits.linalg.jit import jit_inside
-from fedbandits.linalg.simd import REGISTER, add_where, address, load, store, target, zero
+from fedbandits.linalg.simd import REGISTER, add_where, load, store, target, zero
 
 _REGISTERS = ABREAST // REGISTER
 
@@ -91,7 +90,7 @@ def _side_by_side(
     rows = post.reach.shape[1]
     summed, number = target(totals, 0), target(samples, 0)
     for b in range(post.reach.shape[0]):
-        lanes, count = load(zero(_REGISTERS), address(totals, 0), b * ABREAST), zero(_REGISTERS)
+        lanes, count = load(zero(_REGISTERS), summed, b * ABREAST), zero(_REGISTERS)
         for e in range(first, last):
             at = (b * rows + order[e]) * ABREAST
             lanes = add_where(lanes, rewards[e], post.reach, at)

@@ -113,6 +113,7 @@ class ConsensusAgents(ArmedAgents):
         self._scale = (2.0 * parameters.gamma * noise**2 / (1 - parameters.eta**2 / 16)) / among[identities]
         self._among = among[identities]
         self._direct = place.hops <= 1
+        self._letter = -(-2 * problem.arms // _LANES) * _LANES
         self.counts = np.zeros((n, problem.arms))
         self.sums = np.zeros((n, problem.arms))
         self.heard = np.full(n, -1)
@@ -153,15 +154,14 @@ class ConsensusAgents(ArmedAgents):
         """See `Population`: counts and sums, and nothing behind them, so that lanes are full. Only where all that is
         heard in a round was said in it: nothing has been overtaken.
         """
-        return -(-2 * self._arms // _LANES) * _LANES if self._direct else 0
+        return self._letter if self._direct else 0
 
     def compiled(self) -> Any:
         """See `Population`."""
         if not untouched(self, ConsensusAgents, *SPOKEN_FOR, "indices", "say", "hear"):
             return None
         known = self.turns, self.counts, self.sums, self.heard
-        total = np.empty(self.corresponding(np.empty(0, dtype=np.int64)))
-        return Averaging(*known, self._scale, self._step, total, self.places())
+        return Averaging(*known, self._scale, self._step, np.empty(self._letter), self.places())
 
 
 def _connected(graph: nx.Graph[int]) -> FloatArray:
