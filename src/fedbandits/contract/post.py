@@ -15,11 +15,6 @@ from fedbandits.contract.arrays import FloatArray, Index, IntArray
 from fedbandits.contract.booking import Books, record, synchronised
 from fedbandits.contract.compiled import HEARD, PENDING, State, attend, has_room, hear, heed_all, stands_for, tell
 from fedbandits.linalg.jit import jit_inside
-from fedbandits.linalg.simd import REGISTER
-
-ABREAST = 4 * REGISTER
-"""Receivers who can take in the same letter side by side: enough to keep a processor busy while one sum waits for
-another."""
 
 
 class Post(NamedTuple):
@@ -41,9 +36,10 @@ class Post(NamedTuple):
     behind: IntArray
     """For what u said a rounds ago: u - a n, by how many rows that comes after the first of the newest round, but for
     going round."""
-    reach: NDArray[np.int8]
-    """(ceil(n / ABREAST), ttl n, ABREAST) in [b, a n + u, l] -1 where what u said a rounds ago reaches agent
-    b ABREAST + l, and 0 where it does not; of no size where letters are few."""
+    reached_from: IntArray
+    """(ttl n + 1,) what u said a rounds ago reaches `reached[reached_from[a n + u]:reached_from[a n + u + 1]]`."""
+    reached: NDArray[np.int32]
+    """The receivers of all letters, in the order of what is said instead of that of receivers."""
     links: int
     """How many links all that is under way crosses in a round."""
 

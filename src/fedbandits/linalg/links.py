@@ -115,3 +115,33 @@ def to_means(code: int, z: NDArray[np.float64], count: int) -> None:
     else:
         for i in range(count):
             z[i] = mean(code, z[i])
+
+
+@jit_part
+def to_slopes(code: int, z: NDArray[np.float64], mu: NDArray[np.float64], count: int) -> None:
+    """Put mu' in the place of the first `count` entries of `z`, whose means are `mu`."""
+    if code == 0:
+        for i in range(count):
+            z[i] = mu[i] * (1.0 - mu[i])
+    else:
+        for i in range(count):
+            z[i] = slope(code, z[i])
+
+
+@jit_part
+def total_cumulant(code: int, z: NDArray[np.float64], mu: NDArray[np.float64], count: int) -> float:
+    """The sum of m over the first `count` entries of `z`, 1000 at the most, whose means are `mu`.
+
+    For logistic m(z) = max(z, 0) - log max(mu, 1 - mu): one logarithm for all, of a product of numbers between 1/2 and
+    1, off by 1e-16 for each.
+    """
+    total = 0.0
+    if code == 0:
+        surer = 1.0
+        for i in range(count):
+            total += max(z[i], 0.0)
+            surer *= max(mu[i], 1.0 - mu[i])
+        return total - math.log(surer)
+    for i in range(count):
+        total += cumulant(code, z[i])
+    return total

@@ -239,32 +239,6 @@ def add(typingctx: Any, a: Any, b: Any) -> Any:
 
 
 @_inside
-def add_where(typingctx: Any, a: Any, x: Any, flags: Any, offset: Any) -> Any:
-    """`add_where(a, x, flags, offset)`: a, and the number x more where the flags from flat `offset` on are -1; they are
-    0 elsewhere. `flags` is a C-contiguous array of int8, one for each lane.
-    """
-    fits = isinstance(flags, types.Array) and flags.layout == "C" and flags.dtype == types.int8
-    if not (isinstance(a, Lanes) and x == types.float64 and fits and isinstance(offset, types.Integer)):
-        return None
-    bytes_, words = (ir.VectorType(ir.IntType(bits), REGISTER) for bits in (8, 64))
-
-    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        lanes, more, array, step = args
-        start = context.make_array(flags)(context, builder, array).data
-        step = context.cast(builder, step, offset, types.intp)
-        bits = builder.bitcast(_spread(builder, more), words)
-        done = []
-        for r, register in enumerate(_registers(builder, a, lanes, a)):
-            place = builder.gep(start, [builder.add(step, ir.Constant(step.type, REGISTER * r))])
-            flag = builder.load(builder.bitcast(place, bytes_.as_pointer()), align=1)
-            masked = builder.bitcast(builder.and_(builder.sext(flag, words), bits), _VECTOR)
-            done.append(builder.fadd(register, masked, flags=("nsz",)))
-        return _pack(builder, a, done)
-
-    return a(a, x, flags, offset), codegen
-
-
-@_inside
 def root(typingctx: Any, a: Any) -> Any:
     """Square root, that of a negative number (a rounded zero) being zero and of NaN being NaN."""
 

@@ -12,7 +12,7 @@ from fedbandits.contract.arrays import Array, FloatArray, IntArray
 from fedbandits.contract.state import Stateful
 from fedbandits.linalg import kernels
 from fedbandits.linalg.jit import jit, jit_inside, jit_part
-from fedbandits.linalg.links import MeanFunction, cumulant, mean, slope, to_means
+from fedbandits.linalg.links import MeanFunction, to_means, to_slopes, total_cumulant
 from fedbandits.linalg.simd import address, target
 
 BLOCK = 256
@@ -225,42 +225,27 @@ def curvature_one(
     """The loss at `theta` (d,) over the first `end` observations of one agent, whose gradient (d,) and Hessian (d, d)
     are added to zeros; `room` (3, `BLOCK`) is for what is written in between.
     """
+    d, capacity = arms.shape
     loss = 0.0
     scores, gaps, weighted = room[0], room[1], room[2]
     for begin in range(0, end, BLOCK):
         size = min(BLOCK, end - begin)
-        _score(arms, begin, size, theta, scores)
+        rows = address(arms, begin)
+        kernels.weighted(address(theta, 0), rows, capacity, d, size, target(scores, 0))
+        gaps[:size] = scores[:size]
+        to_means(code, gaps, size)
+        loss += total_cumulant(code, scores, gaps, size)
         for s in range(size):
-            reward = rewards[begin + s]
-            loss += cumulant(code, scores[s]) - reward * scores[s]
-            gaps[s] = mean(code, scores[s]) - reward
-            scores[s] = slope(code, scores[s])
-        _add_sums(arms, begin, size, gaps, gradient)
-        for j in range(len(theta)):
+            loss -= rewards[np.uint64(begin + s)] * scores[s]
+        to_slopes(code, scores, gaps, size)
+        for s in range(size):
+            gaps[s] -= rewards[np.uint64(begin + s)]
+        kernels.add_dots(rows, capacity, d, size, address(gaps, 0), target(gradient, 0))
+        for j in range(d):
             for s in range(size):
                 weighted[s] = scores[s] * arms[j, np.uint64(begin + s)]
-            _add_sums(arms[: j + 1], begin, size, weighted, hessian[j, : j + 1])
+            kernels.add_dots(rows, capacity, j + 1, size, address(weighted, 0), target(hessian, j * d))
     for j in range(len(theta)):
         for k in range(j):
             hessian[k, j] = hessian[j, k]
     return loss
-
-
-@jit_part
-def _score(arms: FloatArray, begin: int, size: int, theta: FloatArray, out: FloatArray) -> None:
-    """<theta, x> of `size` observations from `begin` on."""
-    out[:size] = 0.0
-    for j in range(len(theta)):
-        for s in range(size):
-            # unsigned: an index that might count from the end would keep the loop from becoming SIMD
-            out[s] += theta[j] * arms[j, np.uint64(begin + s)]
-
-
-@jit_part
-def _add_sums(arms: FloatArray, begin: int, size: int, weights: FloatArray, out: FloatArray) -> None:
-    """Add the sum of x times its weight, over `size` observations from `begin` on."""
-    for j in range(len(out)):
-        total = 0.0
-        for s in range(size):
-            total += weights[s] * arms[j, np.uint64(begin + s)]
-        out[j] += total

@@ -8,7 +8,6 @@ sum over {v : dist(u, v) < ttl} deg(v) links in all, dist counted in hops.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from typing import NamedTuple
 
@@ -19,16 +18,11 @@ from fedbandits.contract.arrays import Array, BoolArray, IntArray, State, check_
 from fedbandits.contract.facts import Place
 from fedbandits.contract.ledger import Ledger
 from fedbandits.contract.messages import Inbox, Message
-from fedbandits.contract.post import ABREAST, Post
+from fedbandits.contract.post import Post
 from fedbandits.contract.wire import Wire
 from fedbandits.graphs.hops import Pairs, adjacency, pairs_by_distance
 from fedbandits.linalg.jit import jit
 from fedbandits.transport.letters import check_alike, in_order, joined, sealed, starts_of, taken, taken_all
-
-_PAIRS_FOR_ONE_LETTER = 16
-"""Looking whether this many pairs of agents have a letter takes no longer than taking in one that is written down."""
-_MOST_PAIRS = 1 << 26
-"""Of which there is a table: a byte for each."""
 
 
 class ClosedForm:
@@ -104,7 +98,8 @@ class ClosedForm:
             round=np.array([step]),
             starts=routes.starts,
             behind=routes.behind,
-            reach=routes.reach,
+            reached_from=routes.reached_from,
+            reached=routes.reached,
             links=routes.links,
         )
         for born, message in spoken.items():
@@ -168,8 +163,15 @@ class ClosedForm:
             n = self._n
             to, row = self._addressed([(age, np.arange(n)) for age in range(len(self._links))])[1:]
             links = int(sum(links.sum() for links in self._links))
-            reach = _reach(to, row, n, len(self._links))
-            self._routes = _Routes(starts_of(to, n), row % n - row // n * n, reach, links)
+            reached = np.concatenate([one.to for one in self._reached])
+            sizes = np.concatenate([np.diff(one.starts) for one in self._reached])
+            self._routes = _Routes(
+                starts=starts_of(to, n),
+                behind=row % n - row // n * n,
+                reached_from=np.concatenate([[0], np.cumsum(sizes)]),
+                reached=reached.astype(np.int32),
+                links=links,
+            )
         return self._routes
 
     def _written(self, speakers: list[tuple[int, IntArray]]) -> _Addresses:
@@ -200,7 +202,8 @@ class _Routes(NamedTuple):
 
     starts: IntArray
     behind: IntArray
-    reach: NDArray[np.int8]
+    reached_from: IntArray
+    reached: NDArray[np.int32]
     links: int
 
 
@@ -209,17 +212,6 @@ class _Reached(NamedTuple):
 
     starts: IntArray
     to: IntArray
-
-
-def _reach(to: IntArray, row: IntArray, n: int, ttl: int) -> NDArray[np.int8]:
-    """`Post.reach` of letters to agents `to`, of rows that are numbered from the newest on."""
-    shape = (-(-n // ABREAST), ttl * n, ABREAST)
-    pairs = math.prod(shape)
-    if len(to) * _PAIRS_FOR_ONE_LETTER < pairs or pairs > _MOST_PAIRS:
-        return np.zeros((0, 0, ABREAST), dtype=np.int8)
-    reach = np.zeros(shape, dtype=np.int8)
-    reach[to // ABREAST, row, to % ABREAST] = -1
-    return reach
 
 
 def _listed(pairs: Pairs, n: int) -> _Reached:

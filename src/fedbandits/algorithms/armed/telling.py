@@ -12,7 +12,7 @@ import numpy as np
 
 from fedbandits.algorithms.armed.adding_up import add_up
 from fedbandits.algorithms.armed.agents import Indexed, observe_indexed
-from fedbandits.algorithms.armed.estimators.compiled import fits, take_in, weigh
+from fedbandits.algorithms.armed.estimators.compiled import fits, lightest, take_in, weigh
 from fedbandits.contract.arrays import FloatArray, Index, IntArray
 from fedbandits.contract.compiled import has_room, learn, quiet, stands_for, tell
 from fedbandits.contract.post import Post, letter
@@ -53,14 +53,13 @@ def _heed_reward(agents: Told, i: Index, letters: FloatArray, row: Index) -> Non
 @jit_inside
 def heed_rewards(agents: Told, post: Post, newest: int) -> None:
     """All agents count the rewards of all others that they have letters of."""
-    n = len(post.starts) - 1
-    counted = np.zeros(n, dtype=np.bool_)
-    if post.reach.size > 0:
-        add_up(agents.own.known, agents.own.places.arms, post, newest, counted)
+    n, known = len(post.starts) - 1, agents.own.known
+    if lightest(known, 0, 0) >= 0:
+        add_up(known, agents.own.places.arms, post, newest)
+        return
     for i in range(n):
-        if not counted[i]:
-            for e in range(post.starts[i], post.starts[i + 1]):
-                _heed_reward(agents, i, post.said, letter(post, newest, e))
+        for e in range(post.starts[i], post.starts[i + 1]):
+            _heed_reward(agents, i, post.said, letter(post, newest, e))
 
 
 @jit_inside

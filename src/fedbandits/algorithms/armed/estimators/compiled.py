@@ -40,9 +40,9 @@ def estimate_at(known: Known, i: int, k: int, now: float) -> float:
 
 
 @meant
-def adds_up(known: Known, i: int, k: int, heaviest: float) -> bool:
-    """Whether further samples of arm k, none of which weighs more than `heaviest`, would do no more for agent i than
-    add to a sum (`sum_at`) and a count.
+def lightest(known: Known, i: int, k: int) -> float:
+    """Further samples of arm k that weigh no more than this do no more for agent i than add to a sum (`sum_at`) and a
+    count, in whatever order; below zero where all do more.
     """
     raise NotImplementedError
 
@@ -59,10 +59,10 @@ def put_sum(known: Known, i: int, k: int, total: float, samples: int) -> None:
     raise NotImplementedError
 
 
-@otherwise(adds_up)
+@otherwise(lightest)
 @jit_inside
-def _never(known: Known, i: int, k: int, heaviest: float) -> bool:
-    return False
+def _none(known: Known, i: int, k: int) -> float:
+    return -1.0
 
 
 @otherwise(sum_at)

@@ -7,9 +7,9 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 
 from fedbandits.algorithms.armed.estimators.compiled import (
-    adds_up,
     estimate_at,
     fits,
+    lightest,
     put_sum,
     sum_at,
     take_in,
@@ -67,10 +67,10 @@ def _take_in(known: Averaged, i: Index, k: Index, reward: float, weight: float) 
     return True
 
 
-@stands_for(adds_up, Averaged)
+@stands_for(lightest, Averaged)
 @jit_inside
-def _adds_up(known: Averaged, i: int, k: int, heaviest: float) -> bool:
-    return True
+def _lightest(known: Averaged, i: int, k: int) -> float:
+    return np.inf
 
 
 @stands_for(sum_at, Averaged)

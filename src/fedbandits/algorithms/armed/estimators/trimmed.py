@@ -6,7 +6,7 @@ from typing import ClassVar, NamedTuple, Self
 
 import numpy as np
 
-from fedbandits.algorithms.armed.estimators.compiled import adds_up, estimate_at, fits, put_sum, sum_at, take_in, weigh
+from fedbandits.algorithms.armed.estimators.compiled import estimate_at, fits, lightest, put_sum, sum_at, take_in, weigh
 from fedbandits.algorithms.armed.estimators.contract import Estimator, Rate
 from fedbandits.algorithms.armed.estimators.empirical import average_at
 from fedbandits.algorithms.armed.estimators.heaps import full, pop, push
@@ -16,6 +16,9 @@ from fedbandits.contract.arrays import FloatArray, Index, IntArray
 from fedbandits.contract.compiled import stands_for
 from fedbandits.contract.problem import Problem
 from fedbandits.linalg.jit import jit_inside, jit_part
+
+_SAFELY = 1 - 2.0**-50
+"""Times this, a bound on weights holds however it was rounded."""
 
 
 class Trimming(Estimator):
@@ -145,10 +148,10 @@ def _take_in(known: Trimmed, i: Index, k: Index, reward: float, weight: float) -
     return True
 
 
-@stands_for(adds_up, Trimmed)
+@stands_for(lightest, Trimmed)
 @jit_inside
-def _all_settle(known: Trimmed, i: int, k: int, heaviest: float) -> bool:
-    return bool(known.counts[i, k] + 1 >= heaviest * known.end)
+def _settles(known: Trimmed, i: int, k: int) -> float:
+    return (known.counts[i, k] + 1) / known.end * _SAFELY
 
 
 @stands_for(sum_at, Trimmed)
@@ -211,10 +214,10 @@ def _let_wait(known: Joined, i: Index, k: Index, reward: float, weight: float) -
     return True
 
 
-@stands_for(adds_up, Joined)
+@stands_for(lightest, Joined)
 @jit_inside
-def _all_join(known: Joined, i: int, k: int, heaviest: float) -> bool:
-    return bool(heaviest / (known.counts[i, k] + 1) <= known.reached[i])
+def _joins(known: Joined, i: int, k: int) -> float:
+    return (known.counts[i, k] + 1) * known.reached[i] * _SAFELY
 
 
 @stands_for(estimate_at, Joined)
