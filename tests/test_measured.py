@@ -295,7 +295,7 @@ def test_results_that_are_not_those_of_the_file_are_not_put_on_record(
     held = Recorded.read(DOCS / "verdicts" / "demo.json")
     monkeypatch.setattr(measured.Recorded, "of", lambda *_: replace(held, **changes))
     (tmp_path / "demo").mkdir()
-    found = measured.differing_records(tmp_path, tmp_path / "records", ["demo"])
+    found, _ = measured.differing_records(tmp_path, tmp_path / "records", ["demo"])
     assert list(found) == ([] if said else [tmp_path / "records" / "demo.json"])
     assert said in capsys.readouterr().err
 

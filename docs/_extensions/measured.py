@@ -51,6 +51,7 @@ from fedbandits.experiments import load_experiment, shipped_experiments
 from fedbandits.findings.ends import Ends
 from fedbandits.findings.metrics import known_metric, metric_of
 from fedbandits.findings.recorded import Recorded
+from fedbandits.findings.records import read_records
 from fedbandits.report.readable import human, with_error
 
 BEGIN, END = r"(?<!`)<!-- measured ", r"(?<!`)<!-- /measured -->"
@@ -320,14 +321,21 @@ def filled(page: Path, records: Path) -> tuple[str, dict[Path, Figure]]:
     return MARK.sub(fill, text), drawn
 
 
-def differing_records(results: Path, records: Path, names: Iterable[str]) -> dict[Path, str]:
-    """What records of those of `names` that were run to the end should say, where they say something else."""
-    texts = {}
+def differing_records(results: Path, records: Path, names: Iterable[str]) -> tuple[dict[Path, str], dict[Path, Ends]]:
+    """What records of those of `names` that were run to the end should say, where they say something else; and the ends
+    of all runs that are there, on record or not, where more is there than has been kept.
+    """
+    texts, ends = {}, {}
     for name in names:
         if not (results / name).is_dir():
             continue
+        runs = read_records(results / name)
+        kept, before = Ends.among(runs), records / RUNS / f"{name}.parquet"
+        held = Ends.read(before) if before.is_file() else Ends([])
+        if (together := kept.beside(held)).made_by != held.made_by:
+            ends[before] = together
         try:
-            recorded, path = Recorded.of(name, results / name), records / f"{name}.json"
+            recorded, path = Recorded.of(name, results / name, runs), records / f"{name}.json"
             _require_whole(recorded)
         except ConfigError as error:
             print(f"not put on record: {error}", file=sys.stderr)
@@ -335,21 +343,7 @@ def differing_records(results: Path, records: Path, names: Iterable[str]) -> dic
         text = recorded.text()
         if not path.is_file() or path.read_text(encoding="utf-8") != text:
             texts[path] = text
-    return texts
-
-
-def kept_ends(results: Path, records: Path, names: Iterable[str]) -> dict[Path, Ends]:
-    """The ends of all runs of `names` that are there, on record or not, where more is there than has been kept."""
-    found = {}
-    for name in names:
-        if not (results / name).is_dir():
-            continue
-        path = records / RUNS / f"{name}.parquet"
-        before = Ends.read(path) if path.is_file() else Ends([])
-        kept = Ends.of(results / name).beside(before)
-        if kept.made_by != before.made_by:
-            found[path] = kept
-    return found
+    return texts, ends
 
 
 def _require_whole(recorded: Recorded) -> None:
@@ -382,8 +376,7 @@ def main(words: Sequence[str] | None = None) -> int:
     given = parser.parse_args(words)
     try:
         names = {*shipped_experiments(), *(name for page in given.pages for name in quoted_by(page))}
-        records = differing_records(given.results, given.records, sorted(names))
-        ends = kept_ends(given.results, given.records, sorted(names))
+        records, ends = differing_records(given.results, given.records, sorted(names))
         if not given.check:
             (given.records / RUNS).mkdir(parents=True, exist_ok=True)
             for path, text in records.items():

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from fedbandits.linalg.jit import jit
-from fedbandits.linalg.simd import address, any_at_least, load, store, target, zero
+from fedbandits.linalg.simd import address, any_at_least, load, zero
 
 
 @jit

@@ -55,7 +55,12 @@ class Ends:
     @classmethod
     def of(cls, directory: str | os.PathLike[str]) -> Ends:
         """Those of the results in `directory`."""
-        return cls([_end(record) for record in read_records(directory)])
+        return cls.among(read_records(directory))
+
+    @classmethod
+    def among(cls, records: Sequence[Record]) -> Ends:
+        """Those of whole runs."""
+        return cls([_end(record) for record in records])
 
     @classmethod
     def read(cls, path: str | os.PathLike[str]) -> Ends:

@@ -29,7 +29,7 @@ from fedbandits.contract.description import plain
 from fedbandits.contract.errors import ConfigError
 from fedbandits.findings.claims import Verdict
 from fedbandits.findings.metrics import DIVISORS, METRICS, parts_of
-from fedbandits.findings.records import read_records
+from fedbandits.findings.records import Record, read_records
 from fedbandits.findings.results import Results, told_range
 
 _DIGITS = 6
@@ -121,12 +121,15 @@ class Recorded:
         return pd.DataFrame(rows, columns=[*told, "setting", "tried", "mean", "error", "median"])
 
     @classmethod
-    def of(cls, name: str, directory: str | os.PathLike[str]) -> Recorded:
-        """What there is to keep of the results in `directory`, all of whose runs must be there."""
-        results = Results.load(directory)
+    def of(cls, name: str, directory: str | os.PathLike[str], records: Sequence[Record] | None = None) -> Recorded:
+        """What there is to keep of the results in `directory`, all of whose runs must be there: `records`, where they
+        have been read before.
+        """
+        records = read_records(directory) if records is None else records
+        results = Results.load(directory, records)
         if results.missing:
             raise ConfigError(f"{results.missing} runs of {name} are missing; `fedbandits run {name}`")
-        codes = sorted({record.code for record in read_records(directory)})
+        codes = sorted({record.code for record in records})
         return cls(
             name=name,
             title=results.title,

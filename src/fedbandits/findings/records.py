@@ -97,11 +97,12 @@ def write_record(path: Path, record: Record) -> None:
 def read_record(path: Path) -> Record:
     """The result stored in `path`; raises `UnreadableError`."""
     try:
-        table = pq.read_table(path)
+        with pq.ParquetFile(path) as file:  # small files, by the thousand: other threads would have to be waited for
+            table = file.read(use_threads=False)
         about = json.loads(table.schema.metadata[_KEY])
         regret = np.frombuffer(base64.b64decode(about["regret_by_client"]), dtype="<f8").astype(np.float64)
         portrait = from_bytes(base64.b64decode(about.get("portrait", "")))
-        run = Run(completed(table.to_pandas()), regret, about["seconds"], portrait)
+        run = Run(completed(table.to_pandas(use_threads=False)), regret, about["seconds"], portrait)
         point = {name: unplain(value) for name, value in about["point"].items()}
         return Record(about["label"], point, about["seed"], about["fingerprint"], about.get("code", ""), run)
     except (OSError, ValueError, KeyError, TypeError, zipfile.BadZipFile, pa.ArrowException) as error:

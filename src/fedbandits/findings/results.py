@@ -14,7 +14,7 @@ from fedbandits.contract.portrait import Portrait
 from fedbandits.findings.claims import Claim, Verdict, parse_claims
 from fedbandits.findings.metrics import METRICS
 from fedbandits.findings.published import Beside, Published
-from fedbandits.findings.records import read_records, read_settings
+from fedbandits.findings.records import Record, read_records, read_settings
 from fedbandits.findings.run import Run
 
 __all__ = ["Results", "Verdict"]
@@ -95,10 +95,12 @@ class Results:
         return pd.DataFrame(columns).reset_index()
 
     @classmethod
-    def load(cls, directory: str | os.PathLike[str]) -> Results:
-        """What `directory` holds, finished or not; claims are judged by the runs that are there."""
+    def load(cls, directory: str | os.PathLike[str], records: Sequence[Record] | None = None) -> Results:
+        """What `directory` holds, finished or not; claims are judged by the runs that are there: `records`, where they
+        have been read before.
+        """
         settings = read_settings(directory)
-        records = read_records(directory)
+        records = read_records(directory) if records is None else records
         rows = [(record.label, record.point, record.seed, record.run) for record in records]
         return cls.assemble(settings, rows)
 
@@ -142,16 +144,19 @@ def told_range(least: int, most: int) -> str:
 
 def tidy(rows: Iterable[tuple[str, Mapping[str, Any], int, Run]], sweep: Sequence[str]) -> pd.DataFrame:
     """The runs one below the other; coordinates that do not concern an algorithm are NaN."""
-    parts = []
+    heads, runs = [], []
     for label, point, seed, run in rows:
         where = {"algorithm": label, **{name: point.get(name, np.nan) for name in sweep}, "seed": seed}
         where.setdefault("clients", len(run.regret_by_client))
-        heads = pd.DataFrame(where, index=run.frame.index)
-        parts.append(pd.concat([heads, run.frame], axis=1).assign(seconds=run.seconds))
-    if not parts:
+        heads.append(where)
+        runs.append(run)
+    if not runs:
         # a sweep may be over the number of clients
         return pd.DataFrame(columns=list(dict.fromkeys(["algorithm", *sweep, "seed", "clients", "step", "seconds"])))
-    return pd.concat(parts, ignore_index=True)
+    steps = [len(run.frame) for run in runs]
+    repeated = pd.DataFrame(heads).loc[np.repeat(np.arange(len(runs)), steps)].reset_index(drop=True)
+    frame = pd.concat([run.frame for run in runs], ignore_index=True)
+    return pd.concat([repeated, frame], axis=1).assign(seconds=np.repeat([run.seconds for run in runs], steps))
 
 
 def final_rows(frame: pd.DataFrame, sweep: Sequence[str]) -> pd.DataFrame:

@@ -151,7 +151,7 @@ def _take_in(known: Trimmed, i: Index, k: Index, reward: float, weight: float) -
 @stands_for(lightest, Trimmed)
 @jit_inside
 def _settles(known: Trimmed, i: int, k: int) -> float:
-    return (known.counts[i, k] + 1) / known.end * _SAFELY
+    return float((known.counts[i, k] + 1) / known.end * _SAFELY)
 
 
 @stands_for(sum_at, Trimmed)
@@ -217,7 +217,7 @@ def _let_wait(known: Joined, i: Index, k: Index, reward: float, weight: float) -
 @stands_for(lightest, Joined)
 @jit_inside
 def _joins(known: Joined, i: int, k: int) -> float:
-    return (known.counts[i, k] + 1) * known.reached[i] * _SAFELY
+    return float((known.counts[i, k] + 1) * known.reached[i] * _SAFELY)
 
 
 @stands_for(estimate_at, Joined)
