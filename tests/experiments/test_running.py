@@ -213,6 +213,41 @@ def test_further_seeds_begin_where_those_of_all_end(tmp_path):
     assert sorted(seeds["dis"]) == [100, 101, 102, 103, 104]
 
 
+PORTRAYED = """
+title = "Heard of"
+source = "none"
+[environment]
+name = "bernoulli"
+clients = 6
+arms = 3
+[network]
+name = "ring"
+[run]
+horizon = 20
+seeds = 2
+[algorithms.told]
+name = "fed-ucb1"
+[algorithms.alone]
+name = "ucb1"
+[[claims]]
+kind = "less"
+text = "company helps"
+metric = "regret"
+of = "told"
+than = "alone"
+seeds = 4
+"""
+
+
+def test_pictures_are_of_the_seeds_that_all_have(tmp_path):
+    """What a claim asks for beyond, by the thousand, keeps its figures and no portrait."""
+    path, out = tmp_path / "portrayed.toml", tmp_path / "out"
+    path.write_text(PORTRAYED)
+    for results in (run_experiment(path, out=out), Results.load(out)):
+        assert len(results.final()) == 8
+        assert {portrait.seed for portrait in results.portraits} == {0, 1}
+
+
 def test_what_would_decide_has_a_price(tmp_path):
     path = tmp_path / "close.toml"
     path.write_text(SMALL.replace('name = "random"', 'name = "dislinucb"\nthreshold = 0.4'))

@@ -91,7 +91,17 @@ def run_study(
         "seeds": chosen,
     }
     tasks = [
-        Task(case.label, case.algorithm, case.environment, case.horizon, seed, case.point, study.points, case.options)
+        Task(
+            case.label,
+            case.algorithm,
+            case.environment,
+            case.horizon,
+            seed,
+            case.point,
+            study.points,
+            case.options,
+            portrayed=seed in chosen,  # claims may ask for thousands of others, and pictures are of what all have met
+        )
         for seed in sorted({*chosen, *(seed for case in study.cases for seed in case.further)})
         for case in study.cases
         if seed in chosen or seed in case.further

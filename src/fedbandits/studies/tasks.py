@@ -29,6 +29,8 @@ class Task:
     points: int | None = 200
     """How many evenly spaced steps the result keeps; None keeps every step."""
     options: RunOptions = field(default_factory=RunOptions)
+    portrayed: bool = True
+    """Whether the result keeps the run's portrait, for pictures of it; nothing else depends on it."""
 
     def __str__(self) -> str:
         where = ", ".join(f"{name}={value}" for name, value in self.point.items())
@@ -47,7 +49,7 @@ def code(task: Task) -> str:
 
 
 def fingerprint(task: Task) -> str:
-    """A digest of everything the result of `task` depends on, apart from code."""
+    """A digest of everything that the figures of `task` depend on, apart from code."""
     from fedbandits import __version__
 
     options = task.options

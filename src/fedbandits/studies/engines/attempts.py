@@ -18,7 +18,8 @@ def perform(task: Task, progress: Progress | None, environment: Environment | No
     simulation = Simulation(task.algorithm, world, task.horizon, task.seed, **task.options.keywords())
     simulation.run(progress=progress)
     trace = simulation.trace()
-    return Run(trace.frame(task.points), trace.regret_by_client, trace.seconds, bounded(trace.portrait))
+    portrait = bounded(trace.portrait) if task.portrayed else {}
+    return Run(trace.frame(task.points), trace.regret_by_client, trace.seconds, portrait)
 
 
 def attempt(task: Task, progress: Progress | None) -> Run | Failure:
