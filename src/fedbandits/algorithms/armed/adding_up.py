@@ -16,6 +16,7 @@ from fedbandits.algorithms.armed.estimators.compiled import Known, lightest, put
 from fedbandits.contract.arrays import FloatArray, IntArray
 from fedbandits.contract.post import Post
 from fedbandits.linalg.jit import jit_inside
+from fedbandits.linalg.simd import REGISTER, add, address, load, store, target, zero
 
 
 class ByArm(NamedTuple):
@@ -35,31 +36,18 @@ class ByArm(NamedTuple):
 def add_up(known: Known, arms: int, post: Post, newest: int) -> None:
     """All agents take in the rewards in all letters of `post`, which begin with the arm and the reward and end with its
     weight.
-
-    The letters of one arm, that with most of them, are not counted: they are those that are of no other.
     """
+    n = len(post.starts) - 1
     letters = _sorted(known, arms, post, newest)
-    uncounted = _most_spoken_of(known, letters, post)
-    rest = post.starts[1:] - post.starts[:-1]
-    totals, samples = np.empty(len(rest)), np.empty(len(rest), dtype=np.int64)
+    cells, more = np.zeros(REGISTER * n), np.array([0.0, 1.0, 0.0, 0.0])
     for k in range(arms):
-        if k == uncounted:
+        if letters.starts[k] == letters.starts[k + 1]:
             continue
-        if _all_light(known, k, letters, len(rest)):
-            samples[:] = 0
-            _begin(known, k, totals)
-            for e in range(letters.starts[k], letters.starts[k + 1]):
-                _add_counting(post, letters.rows[e], letters.rewards[e], totals, samples)
-            _end(known, k, totals, samples)
-            rest -= samples
+        if _all_light(known, k, letters.heaviest[k], n):
+            _add(known, k, post, letters, more, cells)
         else:
             for e in range(letters.starts[k], letters.starts[k + 1]):
-                _take_in(known, k, post, letters.rows[e], letters.rewards[e], letters.weights[e], rest)
-    if uncounted >= 0:
-        _begin(known, uncounted, totals)
-        for e in range(letters.starts[uncounted], letters.starts[uncounted + 1]):
-            _add(post, letters.rows[e], letters.rewards[e], totals)
-        _end(known, uncounted, totals, rest)
+                _take_in(known, k, post, letters.rows[e], letters.rewards[e], letters.weights[e])
 
 
 @jit_inside
@@ -87,53 +75,33 @@ def _sorted(known: Known, arms: int, post: Post, newest: int) -> ByArm:
 
 
 @jit_inside
-def _most_spoken_of(known: Known, letters: ByArm, post: Post) -> int:
-    """Of the arms whose letters are all light; -1 where there is none."""
-    found, most = -1, 0
-    for k in range(len(letters.heaviest)):
-        size = letters.starts[k + 1] - letters.starts[k]
-        if size > most and _all_light(known, k, letters, len(post.starts) - 1):
-            found, most = k, size
-    return found
-
-
-@jit_inside
-def _all_light(known: Known, k: int, letters: ByArm, n: int) -> bool:
+def _all_light(known: Known, k: int, heaviest: float, n: int) -> bool:
     light = True
     for i in range(n):
-        light &= letters.heaviest[k] <= lightest(known, i, k)
+        light &= heaviest <= lightest(known, i, k)
     return light
 
 
 @jit_inside
-def _begin(known: Known, k: int, totals: FloatArray) -> None:
-    for i in range(len(totals)):
-        totals[i] = sum_at(known, i, k)
+def _add(known: Known, k: int, post: Post, letters: ByArm, more: FloatArray, cells: FloatArray) -> None:
+    """The letters of arm k, all of which are light. Sum and count of an agent share one register in `cells`, so that
+    both are added to at once: `more` is (reward, 1, 0, 0).
+    """
+    n = len(post.starts) - 1
+    for i in range(n):
+        cells[REGISTER * i], cells[REGISTER * i + 1] = sum_at(known, i, k), 0.0
+    start = target(cells, 0)
+    for e in range(letters.starts[k], letters.starts[k + 1]):
+        more[0], row = letters.rewards[e], letters.rows[e]
+        lanes = load(zero(1), address(more, 0), 0)
+        for r in range(post.reached_from[row], post.reached_from[row + 1]):
+            place = REGISTER * np.int64(post.reached[np.uint64(r)])
+            store(start, place, add(load(lanes, start, place), lanes))
+    for i in range(n):
+        put_sum(known, i, k, cells[REGISTER * i], int(cells[REGISTER * i + 1]))
 
 
 @jit_inside
-def _end(known: Known, k: int, totals: FloatArray, samples: IntArray) -> None:
-    for i in range(len(totals)):
-        put_sum(known, i, k, totals[i], samples[i])
-
-
-@jit_inside
-def _add(post: Post, row: int, reward: float, totals: FloatArray) -> None:
+def _take_in(known: Known, k: int, post: Post, row: int, reward: float, weight: float) -> None:
     for r in range(post.reached_from[row], post.reached_from[row + 1]):
-        totals[np.uint64(post.reached[np.uint64(r)])] += reward
-
-
-@jit_inside
-def _add_counting(post: Post, row: int, reward: float, totals: FloatArray, samples: IntArray) -> None:
-    for r in range(post.reached_from[row], post.reached_from[row + 1]):
-        i = np.uint64(post.reached[np.uint64(r)])
-        totals[i] += reward
-        samples[i] += 1
-
-
-@jit_inside
-def _take_in(known: Known, k: int, post: Post, row: int, reward: float, weight: float, rest: IntArray) -> None:
-    for r in range(post.reached_from[row], post.reached_from[row + 1]):
-        i = np.uint64(post.reached[np.uint64(r)])
-        take_in(known, i, np.uint64(k), reward, weight)
-        rest[i] -= 1
+        take_in(known, np.uint64(post.reached[np.uint64(r)]), np.uint64(k), reward, weight)

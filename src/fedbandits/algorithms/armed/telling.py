@@ -24,6 +24,10 @@ TELLING = ("say", "hear", "_last", "_heed")
 """What compiled loops do in place of such agents, beside choosing and learning."""
 
 
+_WORTH_SORTING = 4
+"""Letters for each agent and arm from which on they are sorted by arm and added up for all whom they reach."""
+
+
 class Told(NamedTuple):
     """What `FedUCB1Agents` are made up of, for compiled loops."""
 
@@ -54,7 +58,7 @@ def _heed_reward(agents: Told, i: Index, letters: FloatArray, row: Index) -> Non
 def heed_rewards(agents: Told, post: Post, newest: int) -> None:
     """All agents count the rewards of all others that they have letters of."""
     n, known = len(post.starts) - 1, agents.own.known
-    if lightest(known, 0, 0) >= 0:
+    if lightest(known, 0, 0) >= 0 and len(post.reached) > _WORTH_SORTING * n * agents.own.places.arms:
         add_up(known, agents.own.places.arms, post, newest)
         return
     for i in range(n):
