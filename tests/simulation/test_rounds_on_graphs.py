@@ -78,11 +78,11 @@ def test_both_ways_make_one_run(algorithm, network, life):
     ],
 )
 @pytest.mark.parametrize("network", [ErdosRenyi(p=0.3, ttl=2), Ring(ttl=2)], ids=["dense", "sparse"])
-def test_more_agents_and_arms_than_are_taken_side_by_side(algorithm, network):
+def test_many_agents_and_more_arms_than_are_taken_side_by_side(algorithm, network):
     """Rewards are added up for many receivers at once where letters are many, and letter by letter where they are few
     or some of them are outliers.
     """
-    tails = "stable:clients=100,arms=20,alpha=1.9"
+    tails = "stable:clients=100,arms=17,alpha=1.9"
     played, stepped = runs(algorithm, tails, 120, network, pieces=(40,))
     assert played.played > 100
     same(played, stepped)
