@@ -330,10 +330,10 @@ def differing_records(results: Path, records: Path, names: Iterable[str]) -> tup
         if not (results / name).is_dir():
             continue
         runs = read_records(results / name)
-        kept, before = Ends.among(runs), records / RUNS / f"{name}.parquet"
-        held = Ends.read(before) if before.is_file() else Ends([])
-        if (together := kept.beside(held)).made_by != held.made_by:
-            ends[before] = together
+        kept = records / RUNS / f"{name}.parquet"
+        before = Ends.read(kept) if kept.is_file() else Ends([])
+        if (now := Ends.among(runs).beside(before)).made_by != before.made_by:
+            ends[kept] = now
         try:
             recorded, path = Recorded.of(name, results / name, runs), records / f"{name}.json"
             _require_whole(recorded)

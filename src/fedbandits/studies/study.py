@@ -90,6 +90,7 @@ def run_study(
         "published": list(study.published),
         "seeds": chosen,
     }
+    shared = frozenset(chosen)
     tasks = [
         Task(
             case.label,
@@ -100,11 +101,11 @@ def run_study(
             case.point,
             study.points,
             case.options,
-            portrayed=seed in chosen,  # claims may ask for thousands of others, and pictures are of what all have met
+            portrayed=seed in shared,  # claims may ask for thousands of others, and pictures are of what all have met
         )
         for seed in sorted({*chosen, *(seed for case in study.cases for seed in case.further)})
         for case in study.cases
-        if seed in chosen or seed in case.further
+        if seed in shared or seed in case.further
     ]
     store = None
     if out is not None:

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from fedbandits.algorithms.armed.estimators.compiled import Known, lightest, put_sum, sum_at, take_in, weigh
-from fedbandits.contract.arrays import FloatArray, IntArray
+from fedbandits.contract.arrays import FloatArray, Index, IntArray
 from fedbandits.contract.post import Post
 from fedbandits.linalg.jit import jit_inside
 from fedbandits.linalg.simd import REGISTER, add, address, load, store, target, zero
@@ -30,6 +30,13 @@ class ByArm(NamedTuple):
     weights: FloatArray
     heaviest: FloatArray
     """(K,) the largest weight of each arm."""
+
+
+@jit_inside
+def weight_in(known: Known, letters: FloatArray, row: Index) -> float:
+    """The weight of the reward in a letter; of those that were said before there was a post nobody has found it."""
+    weight = letters[row, np.uint64(letters.shape[1] - 1)]
+    return float(weigh(known, letters[row, np.uint64(1)]) if np.isnan(weight) else weight)
 
 
 @jit_inside
@@ -53,7 +60,6 @@ def add_up(known: Known, arms: int, post: Post, newest: int) -> None:
 @jit_inside
 def _sorted(known: Known, arms: int, post: Post, newest: int) -> ByArm:
     n, rows = len(post.starts) - 1, len(post.born)
-    last = post.said.shape[1] - 1
     starts = np.zeros(arms + 1, dtype=np.int64)
     for r in range(rows):
         starts[int(post.said[r, 0]) + 1] += 1
@@ -65,10 +71,8 @@ def _sorted(known: Known, arms: int, post: Post, newest: int) -> ByArm:
         begin = newest - age * n
         begin = begin + rows if begin < 0 else begin
         for u in range(n):
-            k, reward, weight = int(post.said[begin + u, 0]), post.said[begin + u, 1], post.said[begin + u, last]
-            if np.isnan(weight):  # said before there was a post: nobody has weighed it
-                weight = weigh(known, reward)
-            order[places[k]], rewards[places[k]], weights[places[k]] = age * n + u, reward, weight
+            k, weight = int(post.said[begin + u, 0]), weight_in(known, post.said, begin + u)
+            order[places[k]], rewards[places[k]], weights[places[k]] = age * n + u, post.said[begin + u, 1], weight
             heaviest[k] = max(heaviest[k], weight)
             places[k] += 1
     return ByArm(starts, order, rewards, weights, heaviest)

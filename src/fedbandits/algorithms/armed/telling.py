@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
-from fedbandits.algorithms.armed.adding_up import add_up
+from fedbandits.algorithms.armed.adding_up import add_up, weight_in
 from fedbandits.algorithms.armed.agents import Indexed, observe_indexed
 from fedbandits.algorithms.armed.estimators.compiled import fits, lightest, take_in, weigh
 from fedbandits.contract.arrays import FloatArray, Index, IntArray
@@ -48,10 +48,8 @@ def tell_reward(agents: Told, i: int, letters: FloatArray, row: int) -> None:
 @jit_inside
 def _heed_reward(agents: Told, i: Index, letters: FloatArray, row: Index) -> None:
     """Count the reward of another."""
-    reward, weight = letters[row, 1], letters[row, np.uint64(letters.shape[1] - 1)]
-    if np.isnan(weight):
-        weight = weigh(agents.own.known, reward)
-    take_in(agents.own.known, np.uint64(i), np.uint64(int(letters[row, 0])), reward, weight)
+    known = agents.own.known
+    take_in(known, np.uint64(i), np.uint64(int(letters[row, 0])), letters[row, 1], weight_in(known, letters, row))
 
 
 @jit_inside
