@@ -28,8 +28,6 @@ class ByArm(NamedTuple):
     """Whom they reach: rows of `Post.reached_from`."""
     rewards: FloatArray
     weights: FloatArray
-    heaviest: FloatArray
-    """(K,) the largest weight of each arm."""
 
 
 @jit_inside
@@ -48,13 +46,8 @@ def add_up(known: Known, arms: int, post: Post, newest: int) -> None:
     letters = _sorted(known, arms, post, newest)
     cells, more = np.zeros(REGISTER * n), np.array([0.0, 1.0, 0.0, 0.0])
     for k in range(arms):
-        if letters.starts[k] == letters.starts[k + 1]:
-            continue
-        if _all_light(known, k, letters.heaviest[k], n):
+        if letters.starts[k] < letters.starts[k + 1]:
             _add(known, k, post, letters, more, cells)
-        else:
-            for e in range(letters.starts[k], letters.starts[k + 1]):
-                _take_in(known, k, post, letters.rows[e], letters.rewards[e], letters.weights[e])
 
 
 @jit_inside
@@ -65,7 +58,7 @@ def _sorted(known: Known, arms: int, post: Post, newest: int) -> ByArm:
         starts[int(post.said[r, 0]) + 1] += 1
     for k in range(arms):
         starts[k + 1] += starts[k]
-    places, heaviest = starts.copy(), np.zeros(arms)
+    places = starts.copy()
     order, rewards, weights = np.empty(rows, dtype=np.int64), np.empty(rows), np.empty(rows)
     for age in range(rows // n):
         begin = newest - age * n
@@ -73,32 +66,30 @@ def _sorted(known: Known, arms: int, post: Post, newest: int) -> ByArm:
         for u in range(n):
             k, weight = int(post.said[begin + u, 0]), weight_in(known, post.said, begin + u)
             order[places[k]], rewards[places[k]], weights[places[k]] = age * n + u, post.said[begin + u, 1], weight
-            heaviest[k] = max(heaviest[k], weight)
             places[k] += 1
-    return ByArm(starts, order, rewards, weights, heaviest)
-
-
-@jit_inside
-def _all_light(known: Known, k: int, heaviest: float, n: int) -> bool:
-    light = True
-    for i in range(n):
-        light &= heaviest <= lightest(known, i, k)
-    return light
+    return ByArm(starts, order, rewards, weights)
 
 
 @jit_inside
 def _add(known: Known, k: int, post: Post, letters: ByArm, more: FloatArray, cells: FloatArray) -> None:
-    """The letters of arm k, all of which are light. Sum and count of an agent share one register in `cells`, so that
-    both are added to at once: `more` is (reward, 1, 0, 0).
+    """The letters of arm k. Sum and count of an agent share one register in `cells`, so that both are added to at once:
+    `more` is (reward, 1, 0, 0). What is too heavy for somebody is taken in one by one by all whom it reaches, with what
+    they have in `cells` by then.
     """
-    n = len(post.starts) - 1
+    n, light = len(post.starts) - 1, np.inf
     for i in range(n):
         cells[REGISTER * i], cells[REGISTER * i + 1] = sum_at(known, i, k), 0.0
+        light = min(light, lightest(known, i, k))
     start = target(cells, 0)
     for e in range(letters.starts[k], letters.starts[k + 1]):
         more[0], row = letters.rewards[e], letters.rows[e]
+        begin, end = post.reached_from[row], post.reached_from[row + 1]
+        if letters.weights[e] > light:
+            for r in range(begin, end):
+                _take_in(known, post.reached[np.uint64(r)], k, more[0], letters.weights[e], cells)
+            continue
         lanes = load(zero(1), address(more, 0), 0)
-        for r in range(post.reached_from[row], post.reached_from[row + 1]):
+        for r in range(begin, end):
             place = REGISTER * np.int64(post.reached[np.uint64(r)])
             store(start, place, add(load(lanes, start, place), lanes))
     for i in range(n):
@@ -106,6 +97,8 @@ def _add(known: Known, k: int, post: Post, letters: ByArm, more: FloatArray, cel
 
 
 @jit_inside
-def _take_in(known: Known, k: int, post: Post, row: int, reward: float, weight: float) -> None:
-    for r in range(post.reached_from[row], post.reached_from[row + 1]):
-        take_in(known, np.uint64(post.reached[np.uint64(r)]), np.uint64(k), reward, weight)
+def _take_in(known: Known, i: int, k: int, reward: float, weight: float, cells: FloatArray) -> None:
+    cell = REGISTER * np.uint64(i)
+    put_sum(known, i, k, cells[cell], int(cells[cell + np.uint64(1)]))
+    take_in(known, np.uint64(i), np.uint64(k), reward, weight)
+    cells[cell], cells[cell + np.uint64(1)] = sum_at(known, i, k), 0.0
