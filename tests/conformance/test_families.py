@@ -7,6 +7,7 @@ import dataclasses
 import pytest
 
 from conformance.subjects import FAMILIES, NAMES, REGISTRY, about, confident, family, talkative
+from conformance.typical import TYPICAL
 from fedbandits.environments import ENVIRONMENTS
 from fedbandits.testing.suite import PROMISES
 
@@ -39,3 +40,13 @@ def test_settings_are_those_of_the_algorithm(name):
     if about(name).says:
         for parameters in confident(name):
             assert talkative(name, **parameters) is not None
+
+
+def test_somebody_stands_for_each_kind():
+    """Whoever is the first of a family, topology or privacy is tried by `make test`: name it in `typical`."""
+
+    def kinds(names):
+        return {(about(name).family, about(name).topology, about(name).private) for name in names}
+
+    assert set(NAMES) >= TYPICAL
+    assert kinds(TYPICAL) == kinds(NAMES)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from conformance.subjects import CLIENTS, NAMES, TALKING, TTL, about, family_of
+from conformance.typical import unless_typical
 
 TRIALS = [(name, label, trial) for name in NAMES for label, trial in family_of(name).choices(name)]
 
@@ -20,7 +21,9 @@ def is_slow(name: str, label: str) -> bool:
 @pytest.mark.parametrize(
     "trial",
     [
-        pytest.param(trial, id=f"{name}-{label}", marks=pytest.mark.slow if is_slow(name, label) else ())
+        pytest.param(
+            trial, id=f"{name}-{label}", marks=pytest.mark.slow if is_slow(name, label) else unless_typical(name)
+        )
         for name, label, trial in TRIALS
     ],
 )

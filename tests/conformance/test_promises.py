@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from conformance.subjects import NAMES, about, family_of, subject
+from conformance.typical import unless_typical
 from fedbandits.contract.facts import Game
 from fedbandits.testing import BrokenPromiseError
 from fedbandits.testing.subject import Subject
@@ -59,7 +60,7 @@ def trials(name: str) -> Iterator[tuple[str, Callable[[Subject], None]]]:
 @pytest.mark.parametrize(
     ("name", "trial"),
     [
-        pytest.param(name, trial, id=f"{name}-{label.replace(' ', '-')}")
+        pytest.param(name, trial, id=f"{name}-{label.replace(' ', '-')}", marks=unless_typical(name))
         for name in NAMES
         for label, trial in sorted(trials(name), key=lambda labelled: labelled[0])
     ],
@@ -69,7 +70,12 @@ def test_promise(name, trial):
 
 
 @pytest.mark.parametrize(
-    ("name", "check"), [(name, check) for name in NAMES for check in family_of(name).excused.get(name, {})]
+    ("name", "check"),
+    [
+        pytest.param(name, check, marks=unless_typical(name))
+        for name in NAMES
+        for check in family_of(name).excused.get(name, {})
+    ],
 )
 def test_nobody_is_excused_from_what_it_does(name, check):
     """An excuse that is no longer needed has to go: under some seed the promise is broken."""

@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 
 import fedbandits as fb
+from conformance.typical import typical_first
 from fedbandits.algorithms import ALGORITHMS
 from fedbandits.contract import portrait
 from fedbandits.contract.portrait import (
@@ -34,7 +35,7 @@ def test_mistakes_count_pairs_once():
     assert mistakes(graph, truth) == Mistakes(joined=1, separated=1, different=4, alike=2)
 
 
-@pytest.mark.parametrize("name", SHOWN)
+@pytest.mark.parametrize("name", typical_first(SHOWN))
 def test_clustered_servers_show_a_graph_beside_the_truth(name):
     simulation = Simulation(ALGORITHMS[name](), ENV, 120, seed=1)
     simulation.run()

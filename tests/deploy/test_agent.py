@@ -16,6 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import fedbandits as fb
+from conformance.typical import typical_first
 from fedbandits.algorithms import ALGORITHMS
 from fedbandits.contract.arrays import State
 from fedbandits.contract.ledger import Ledger
@@ -372,7 +373,7 @@ HOMES = {
 }
 
 
-@pytest.mark.parametrize("name", TALKATIVE)
+@pytest.mark.parametrize("name", typical_first(TALKATIVE))
 def test_a_federation_of_deployed_agents_is_the_simulation(opened, name):
     """Bit for bit, though every letter comes twice, every reward too, and agents are reopened in the middle."""
     algorithm = ALGORITHMS[name](**TALKATIVE[name])
@@ -410,7 +411,9 @@ def test_a_federation_of_deployed_agents_is_the_simulation(opened, name):
         assert same(alone.share(0), run.agents.share(i)), i
 
 
-@pytest.mark.parametrize("name", [name for name in ALGORITHMS if ALGORITHMS[name].about.topology != "graph"])
+@pytest.mark.parametrize(
+    "name", typical_first(name for name in ALGORITHMS if ALGORITHMS[name].about.topology != "graph")
+)
 def test_every_algorithm_without_peers_can_be_deployed(opened, name):
     if (extra := ALGORITHMS[name].about.extra) is not None:
         pytest.importorskip(extra, reason=f"{name} needs the extra {extra}")

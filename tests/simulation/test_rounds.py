@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import fedbandits as fb
+from conformance.typical import typical_first
 from fedbandits.algorithms.linear.dislinucb import DisLinUCB
 from fedbandits.algorithms.linear.servers import PoolServer
 from fedbandits.contract.compiled import untouched
@@ -96,7 +97,7 @@ def same(played, stepped):
 
 
 @pytest.mark.parametrize("schedule", ["all", "random", "round-robin"])
-@pytest.mark.parametrize("algorithm", PLAYED)
+@pytest.mark.parametrize("algorithm", typical_first(PLAYED))
 def test_both_ways_make_one_run(algorithm, schedule):
     environment = PLAYED[algorithm]
     small = ":clients=8,dim=5,arms=6" if environment == "linear" else ""

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import fedbandits as fb
+from conformance.typical import typical_first
 from fedbandits.algorithms.armed.estimators import rows
 from fedbandits.algorithms.armed.fed_ucb1 import FedUCB1Agents
 from fedbandits.network import ErdosRenyi, Ring
@@ -56,7 +57,7 @@ def same(played, stepped):
     ],
     ids=["neighbours", "two hops", "ring", "silence", "loners"],
 )
-@pytest.mark.parametrize("algorithm", PLAYED)
+@pytest.mark.parametrize("algorithm", typical_first(PLAYED))
 def test_both_ways_make_one_run(algorithm, network, life):
     played, stepped = runs(algorithm, PLAYED[algorithm], 150, network, pieces=(1, 2, 13, 1))
     walked = min(life, 1 if algorithm.startswith("consensus") else 3)  # until as much is under way as can be
