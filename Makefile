@@ -42,7 +42,7 @@ $(VENV)/deploying: $(VENV)/installed
 federation: $(VENV)/deploying ## five deployed agents federated by Flower on this machine, with TLS and keys
 	$(BIN)/fedbandits federation demo
 
-test: $(VENV)/developing ## the test suite, a few minutes
+test: $(VENV)/developing ## the test suite, a quarter of an hour
 	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal
 
 test-thorough: $(VENV)/developing ## what others stand for in `make test`: every other algorithm, as CI does
@@ -51,7 +51,7 @@ test-thorough: $(VENV)/developing ## what others stand for in `make test`: every
 test-slow: $(VENV)/developing ## evidence that takes longer
 	$(BIN)/python -m pytest -m slow
 
-test-pythons: ## the whole suite on every supported Python that is found, each in an environment of its own
+test-pythons: ## `make test` on every supported Python that is found, each in an environment of its own
 	@for version in $(PYTHONS); do found=; \
 		for python in python$$version "$${PYENV_ROOT:-$$HOME/.pyenv}"/versions/$$version.*/bin/python3; do \
 			if [ -z "$$found" ] && "$$python" -c '' 2> /dev/null; then found=$$python; fi; done; \

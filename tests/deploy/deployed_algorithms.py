@@ -79,6 +79,5 @@ def home(name: str, **parameters: Any) -> Environment:
 
 
 def typical(names: list[str]) -> list[Any]:
-    """Parameters of a test: those that are not of a kind of their own are tried in the slow part of the suite, since
-    deploying takes longer than what `conformance.typical` is for."""
+    """Parameters of a test: those that are not of a kind of their own are tried in the slow part of the suite."""
     return [pytest.param(name, marks=() if name in TYPICAL else pytest.mark.slow) for name in names]
