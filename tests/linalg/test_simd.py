@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
 from fedbandits.linalg.jit import jit
-from fedbandits.linalg.simd import address, any_at_least, load, zero
+from fedbandits.linalg.simd import address, any_at_least, gather, load, store, target, zero
 
 
 @jit
@@ -21,3 +22,22 @@ def test_any_lane_is_enough():
             one = low.copy()
             one[lane] = value
             assert _reaches(one, high) is said
+
+
+@jit
+def _gathered(values, places, at):
+    out = np.zeros(8)
+    _put(out, gather(zero(2), address(values, 0), places, at))
+    return out
+
+
+@jit
+def _put(out, lanes):
+    store(target(out, 0), 0, lanes)
+
+
+@pytest.mark.parametrize("kind", [np.int32, np.int64, np.uint16])
+def test_lanes_are_gathered_from_where_they_are_said_to_be(kind):
+    values, places = np.arange(100.0) ** 2, np.random.default_rng(0).permutation(100).astype(kind)
+    for at in (0, 3, 92):
+        assert np.array_equal(_gathered(values, places, at), values[places[at : at + 8]])

@@ -23,6 +23,7 @@ PLAYED = {
     "consensus-ucb": "gaussian:clients=9,arms=4",
 }
 told = Relay.round
+CROWD = ErdosRenyi(p=0.2, ttl=2)
 TWO_AND_LONERS = nx.Graph([(0, 4)])
 TWO_AND_LONERS.add_nodes_from(range(9))
 
@@ -87,6 +88,27 @@ def test_many_agents_and_more_arms_than_are_taken_side_by_side(algorithm, networ
     played, stepped = runs(algorithm, tails, 120, network, pieces=(40,))
     assert played.played > 100
     same(played, stepped)
+
+
+def test_letters_of_one_arm_with_and_without_outliers_among_them():
+    """Where nearly all letters are of one arm, they are added up for some receivers at a time, except in rounds with a
+    sample that is too heavy; both ways are taken here, with a number of agents that leaves a row unfilled.
+    """
+    played, stepped = (
+        fb.Simulation(
+            "fed-ucb1:mean=trimmed,scale=0.01", "stable:clients=45,arms=3,alpha=1.5", 10**5, seed=3, network=CROWD
+        )
+        for _ in range(2)
+    )
+    played.compiled, stepped.compiled = True, False
+    played.run(400)
+    stepped.run(400)
+    assert played.played > 390
+    same(played, stepped)
+    counts, waiting = played.agents.known.counts, played.agents.known.waiting.lengths
+    most = np.arange(45), counts.argmax(axis=1)
+    assert (counts[most] > 0.9 * counts.sum(axis=1)).all()
+    assert 0 < waiting[most].max() < 100
 
 
 def test_a_run_is_resumed_with_letters_under_way():

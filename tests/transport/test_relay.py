@@ -11,6 +11,7 @@ from fedbandits.contract.arrays import IntArray
 from fedbandits.contract.facts import Place
 from fedbandits.contract.ledger import Ledger
 from fedbandits.contract.messages import Message
+from fedbandits.contract.post import ABREAST
 from fedbandits.contract.wire import Utterance, Wire, WireError, WireField
 from fedbandits.graphs.network import Faults
 from fedbandits.transport.closed_form import ClosedForm
@@ -209,3 +210,27 @@ class TestDoor:
         with pytest.raises(ValueError, match=r"lacks|unknown|declared"):
             relay.load(broken)
         np.testing.assert_equal(relay.state(), before)
+
+
+@pytest.mark.parametrize("n", [1, 8, 21])
+@pytest.mark.parametrize("ttl", [1, 3])
+def test_letters_are_listed_once_more_side_by_side(n, ttl):
+    """Each receiver finds its letters in its column, in the order in which it gets them, and nothing behind them."""
+    graph = nx.gnp_random_graph(n, 0.15, seed=n)
+    relay, crowd = closed(graph, ttl), Crowd(n)
+    crowd.act(relay, ttl + 1)
+    (way,) = relay._ways.values()
+    post = way.post(crowd.step, 3)
+    side = post.abreast
+    assert sorted(side.receivers) == list(range(n))
+    lines = side.rows.reshape(-1, ABREAST)
+    assert len(lines) == side.starts[-1]
+    found = np.zeros_like(side.rows, dtype=bool).reshape(-1, ABREAST)
+    for place, i in enumerate(side.receivers):
+        behind = post.behind[post.starts[i] : post.starts[i + 1]]
+        speaker = behind % n
+        group, column = divmod(place, ABREAST)
+        mine = slice(side.starts[group], side.starts[group] + len(behind))
+        np.testing.assert_array_equal(lines[mine, column], 2 * speaker - behind)  # u - a n the other way round
+        found[mine, column] = True
+    assert (lines[~found] == ttl * n).all()

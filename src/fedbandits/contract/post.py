@@ -16,6 +16,22 @@ from fedbandits.contract.booking import Books, record, synchronised
 from fedbandits.contract.compiled import HEARD, PENDING, State, attend, has_room, hear, heed_all, stands_for, tell
 from fedbandits.linalg.jit import jit_inside
 
+ABREAST = 8
+"""Receivers whose letters are listed side by side."""
+
+
+class Abreast(NamedTuple):
+    """The letters of a round, those of `ABREAST` receivers side by side, so that all of these can take in one each at a
+    time: letter m of receiver `receivers[ABREAST g + j]` is `rows[ABREAST (starts[g] + m) + j]`.
+    """
+
+    receivers: IntArray
+    """(n,) all agents, those with most letters first."""
+    starts: IntArray
+    """(number of groups + 1,)."""
+    rows: NDArray[np.int32]
+    """a n + u for what u said a rounds ago, and ttl n where a receiver has no letter left, or where there is none."""
+
 
 class Post(NamedTuple):
     """What n agents have said in their last `ttl` rounds, and where it goes. Row r of what is said is by one agent in
@@ -40,6 +56,8 @@ class Post(NamedTuple):
     """(ttl n + 1,) what u said a rounds ago reaches `reached[reached_from[a n + u]:reached_from[a n + u + 1]]`."""
     reached: NDArray[np.int32]
     """The receivers of all letters, in the order of what is said instead of that of receivers."""
+    abreast: Abreast
+    """The same letters once more."""
     links: int
     """How many links all that is under way crosses in a round."""
 

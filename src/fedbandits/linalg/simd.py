@@ -193,6 +193,35 @@ def load(typingctx: Any, like: Any, start: Any, offset: Any) -> Any:
 
 
 @_inside
+def gather(typingctx: Any, like: Any, start: Any, places: Any, at: Any) -> Any:
+    """`gather(like, start, places, at)`: as `load`, but lane j is what lies `places[at + j]` after `start`.
+
+    `places` are integers, C-contiguous.
+    """
+    if not (isinstance(like, Lanes) and start == ADDRESS and isinstance(at, types.Integer)):
+        return None
+    if not (isinstance(places, types.Array) and places.layout == "C" and isinstance(places.dtype, types.Integer)):
+        return None
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        _, base, listed, first = args
+        first = context.cast(builder, first, at, types.intp)
+        listed = builder.gep(context.make_array(places)(context, builder, listed).data, [first])
+        registers = []
+        for r in range(like.registers):
+            lanes = ir.Constant(_VECTOR, ir.Undefined)
+            for lane in range(REGISTER):
+                place = builder.load(builder.gep(listed, [ir.Constant(first.type, REGISTER * r + lane)]))
+                place = context.cast(builder, place, places.dtype, types.intp)
+                value = builder.load(builder.gep(base, [place]), align=8)
+                lanes = builder.insert_element(lanes, value, _INT32(lane))
+            registers.append(lanes)
+        return _pack(builder, like, registers)
+
+    return like(like, start, places, at), codegen
+
+
+@_inside
 def store(typingctx: Any, start: Any, offset: Any, value: Any) -> Any:
     """`store(start, offset, value)`: write the lanes, or the scalar, `offset` after `start`."""
     if not (_is_value(value) and start == ADDRESS and isinstance(offset, types.Integer)):

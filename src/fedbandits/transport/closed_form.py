@@ -18,7 +18,7 @@ from fedbandits.contract.arrays import Array, BoolArray, IntArray, State, check_
 from fedbandits.contract.facts import Place
 from fedbandits.contract.ledger import Ledger
 from fedbandits.contract.messages import Inbox, Message
-from fedbandits.contract.post import Post
+from fedbandits.contract.post import ABREAST, Abreast, Post
 from fedbandits.contract.wire import Wire
 from fedbandits.graphs.hops import Pairs, adjacency, pairs_by_distance
 from fedbandits.linalg.jit import jit
@@ -100,6 +100,7 @@ class ClosedForm:
             behind=routes.behind,
             reached_from=routes.reached_from,
             reached=routes.reached,
+            abreast=routes.abreast,
             links=routes.links,
         )
         for born, message in spoken.items():
@@ -165,11 +166,13 @@ class ClosedForm:
             links = int(sum(links.sum() for links in self._links))
             reached = np.concatenate([one.to for one in self._reached])
             sizes = np.concatenate([np.diff(one.starts) for one in self._reached])
+            starts = starts_of(to, n)
             self._routes = _Routes(
-                starts=starts_of(to, n),
+                starts=starts,
                 behind=row % n - row // n * n,
                 reached_from=np.concatenate([[0], np.cumsum(sizes)]),
                 reached=reached.astype(np.int32),
+                abreast=_abreast(to, row, starts, len(self._links) * n),
                 links=links,
             )
         return self._routes
@@ -204,6 +207,7 @@ class _Routes(NamedTuple):
     behind: IntArray
     reached_from: IntArray
     reached: NDArray[np.int32]
+    abreast: Abreast
     links: int
 
 
@@ -216,6 +220,19 @@ class _Reached(NamedTuple):
 
 def _listed(pairs: Pairs, n: int) -> _Reached:
     return _Reached(starts_of(pairs.origin, n), pairs.to.copy())
+
+
+def _abreast(to: IntArray, row: IntArray, starts: IntArray, nothing: int) -> Abreast:
+    """Letters `row` for `to`, in the order of receivers, as a `Post` has them side by side; `nothing` fills up."""
+    letters = np.diff(starts)
+    receivers = np.argsort(-letters, kind="stable")
+    place = np.empty_like(receivers)
+    place[receivers] = np.arange(len(receivers))
+    lines = np.concatenate([[0], np.cumsum(letters[receivers[::ABREAST]])])
+    rows = np.full(ABREAST * lines[-1], nothing, dtype=np.int32)
+    group, column = np.divmod(place[to], ABREAST)
+    rows[ABREAST * (lines[group] + np.arange(len(to)) - starts[to]) + column] = row
+    return Abreast(receivers, lines, rows)
 
 
 @jit

@@ -8,6 +8,7 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
+from fedbandits.algorithms.armed.bounding import untouched_widths, width_at_most, width_from
 from fedbandits.algorithms.armed.estimators import Estimation, estimator_for
 from fedbandits.algorithms.armed.estimators.compiled import estimate_at, take_in
 from fedbandits.algorithms.armed.estimators.contract import Rate, demand_at, width_at
@@ -168,7 +169,12 @@ class IndexAgents(ArmedAgents):
     def indexed(self, samples: IntArray) -> Indexed | None:
         """For compiled loops, with room for so many samples (n,) of every arm; None where they cannot estimate."""
         known = self.known.compiled(samples)
-        return None if known is None else Indexed(self.turns, self.known.counts, known, self.known.rate, self.places())
+        if known is None:
+            return None
+        rate, (n, arms) = self.known.rate, self.known.counts.shape
+        favourites = np.zeros(n, dtype=np.int64)
+        touched = untouched_widths(n, arms, rate)
+        return Indexed(self.turns, self.known.counts, known, rate, self.places(), favourites, touched)
 
     def _pick(self, who: IntArray) -> IntArray:
         turns = self.turns[who] + 1
@@ -196,6 +202,10 @@ class Indexed(NamedTuple):
     """The estimator's (`Estimator.compiled`)."""
     rate: Rate
     places: Places
+    favourites: IntArray
+    """(n,) what each agent picked last."""
+    touched: FloatArray
+    """See `bounding`."""
 
 
 @jit_inside
@@ -207,14 +217,21 @@ def index_at(agents: Indexed, count: int, mean: float, demand: float) -> float:
 
 @jit_inside
 def pick_indexed(agents: Indexed, i: int) -> int:
-    """What `IndexAgents` pick."""
-    turn = int(agents.turns[i]) + 1
-    now, demand = np.log(turn), demand_at(turn, agents.rate.base, agents.rate.slope)
-    best, found = -np.inf, 0
-    for k in range(agents.places.arms):
-        index = index_at(agents, agents.counts[i, k], estimate_at(agents.known, i, k, now), demand)
-        if index > best:
+    """What `IndexAgents` pick: of equals the lowest place. What was picked last comes first, for others are measured
+    against it before their index is computed.
+    """
+    turn, rate, touched = int(agents.turns[i]) + 1, agents.rate, agents.touched
+    now, demand = np.log(turn), demand_at(turn, rate.base, rate.slope)
+    first, best, found = agents.favourites[i], -np.inf, 0
+    for j in range(agents.places.arms):
+        k = first if j == 0 else j - 1 if j <= first else j
+        count, mean = agents.counts[i, k], estimate_at(agents.known, i, k, now)
+        if exact_sum(mean, width_at_most(touched, i, k, count, demand, rate)) < best:
+            continue
+        index = exact_sum(mean, width_from(touched, i, k, count, demand, rate))
+        if index > best or (index == best and k < found):
             best, found = index, k
+    agents.favourites[i] = found
     return turn - 1 if turn <= agents.places.arms else found
 
 
