@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+from dataclasses import replace
 from pathlib import Path
 
 import pandas as pd
@@ -96,6 +98,21 @@ def test_what_is_known_is_not_run_again_and_verdicts_follow_from_it(small, ends,
     loaded = Results.load(tmp_path / "again")
     assert loaded.missing == 0
     pd.testing.assert_frame_equal(loaded.final(), before.final())
+
+
+def test_what_is_known_of_older_code_is_written_once(small, ends, tmp_path):
+    older = Ends([replace(record, code="older") for record in Ends.read(ends).records])
+    run_experiment(small, known=older, out=tmp_path / "again")
+    written = {path: path.stat().st_mtime_ns for path in (tmp_path / "again" / "runs").iterdir()}
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        counting = Counting()
+        run_experiment(small, known=older, out=tmp_path / "again", watcher=counting)
+    assert (counting.run, counting.held) == (0, 12)
+    assert {path: path.stat().st_mtime_ns for path in (tmp_path / "again" / "runs").iterdir()} == written
+    with pytest.warns(UserWarning, match="code that has changed since"):
+        run_experiment(small, out=tmp_path / "again", watcher=counting)
+    assert counting.run == 12, "whoever does not say that it is known wants it from the code there is"
 
 
 def test_further_seeds_go_on_from_what_is_known(small, ends):

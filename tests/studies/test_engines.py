@@ -1,5 +1,6 @@
 """Engines: errors name the task, workers have one thread, and nobody is left behind."""
 
+import concurrent.futures
 import multiprocessing
 import os
 import signal
@@ -74,7 +75,7 @@ class Kept:
     def __init__(self):
         self.labels = []
 
-    def find(self, task):
+    def find(self, task, made_by=None):
         return None
 
     def keep(self, task, run):
@@ -99,6 +100,23 @@ def test_error_in_a_worker_names_the_task_and_keeps_what_was_finished():
     assert fine_ones(kept)
     assert multiprocessing.active_children() == []
     assert os.environ.get("OMP_NUM_THREADS") == before
+
+
+def test_of_many_tasks_few_are_waited_for_at_a_time(monkeypatch):
+    """Waiting takes as long as there are tasks to wait for: of all at once, n tasks would take n^2."""
+    waited, wait = [], concurrent.futures.wait
+
+    def counting(futures, **how):
+        waited.append(len(futures))
+        return wait(futures, **how)
+
+    monkeypatch.setattr(concurrent.futures, "wait", counting)
+    kept = Kept()
+    many = [Task("fine", Random(), ENV, 5, seed) for seed in range(40)]
+    runs = run_tasks(many, Processes(2), kept)
+    assert [run.frame["step"].max() for run in runs] == [5] * 40
+    assert sorted(kept.labels) == [("fine", seed) for seed in range(40)]
+    assert max(waited) <= 8
 
 
 @pytest.mark.slow

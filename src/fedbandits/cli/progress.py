@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
@@ -57,13 +58,14 @@ class Bars:
         self._steps = dict.fromkeys(range(len(tasks)), 0)
         self._began = time.perf_counter()
         self._decided = 0
-        self._left = {label: sum(task.label == label for task in tasks) for label in (task.label for task in tasks)}
-        self._seeds = dict(self._left)
+        self._seeds, steps = Counter[str](), Counter[str]()
+        for task in tasks:
+            self._seeds[task.label] += 1
+            steps[task.label] += task.horizon
+        self._left = dict(self._seeds)
         for label, runs in self._seeds.items():
-            steps = sum(task.horizon for task in tasks if task.label == label)
-            self._bars[label] = self._progress.add_task(_escaped(label), total=steps, runs=f"0/{runs}", speed="")
-        steps = sum(task.horizon for task in tasks)
-        self._overall = self._progress.add_task("[bold]all runs", total=steps, runs=f"0/{len(tasks)}", speed="")
+            self._bars[label] = self._progress.add_task(_escaped(label), total=steps[label], runs=f"0/{runs}", speed="")
+        self._overall = self._progress.add_task("[bold]all runs", total=steps.total(), runs=f"0/{len(tasks)}", speed="")
 
     def compile(self, kernels: int, seconds: float) -> None:
         """So many kernels have been compiled, in so many seconds."""

@@ -54,9 +54,9 @@ class Store:
             raise ConfigError(f"out: {self.directory} cannot be used as a directory ({error.strerror})") from None
         write_settings(self.directory, {**settings, "seeds": list(seeds)})
 
-    def find(self, task: Task) -> Run | None:
+    def find(self, task: Task, made_by: str | None = None) -> Run | None:
         """The stored result of `task`; None if there is none, with a warning if it cannot be read or comes from other
-        code than is here now.
+        code than is here now, or than that whose digest is `made_by`.
         """
         path = self._path(task)
         # that of the task before it runs, since classes that are not frozen may change when they are used
@@ -73,7 +73,7 @@ class Store:
                 f"out: {path} holds a result of other settings or another version; choose another directory, "
                 "or remove it"
             )
-        if record.code != code(task):
+        if record.code not in (made_by, code(task)):
             if not self._told:  # of all of them at once
                 warnings.warn(
                     f"{self.directory} holds results of code that has changed since; running them again", stacklevel=2

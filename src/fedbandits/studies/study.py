@@ -133,9 +133,9 @@ def run_tasks(
     runs: dict[int, Run] = {}
     watcher.begin(tasks)
     for index, task in enumerate(tasks):
-        held = None if store is None else store.find(task)
-        end = known.find(fingerprint(task)) if held is None and known is not None else None
-        if end is not None:
+        end = None if known is None else known.find(fingerprint(task))
+        held = None if store is None else store.find(task, None if end is None else end.code)
+        if held is None and end is not None:
             held = end.run
             if store is not None:
                 store.keep(task, held, end.code)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import concurrent.futures
+import itertools
 import multiprocessing
 import threading
 from collections.abc import Generator, Iterator, Mapping, Sequence
@@ -21,6 +22,8 @@ from fedbandits.studies.watching import Watcher
 _POLL_SECONDS = 0.1
 _PATIENCE_SECONDS = 1.0
 _NOT_STARTED = -1
+_AHEAD = 4
+"""Tasks that are handed out for each worker: it should find the next one when it is done with one."""
 
 
 class Processes:
@@ -54,13 +57,7 @@ class Processes:
             with threadpool_limits(limits=1):
                 for task in tasks.values():
                     compile_kernels(task, ahead[kind_of(task)] // workers)
-            # among many workers the first may have booted before the last was asked for: that one starts only now
-            with surroundings_of_workers():
-                slots = {
-                    executor.submit(work, slot, Parcel(task)): (slot, index)
-                    for slot, (index, task) in enumerate(tasks.items())
-                }
-            yield from self._collect(slots, steps, tasks, watcher)
+            yield from self._collect(executor, _AHEAD * workers, tasks, steps, watcher)
         except BrokenProcessPool:
             running = [task for task, done in zip(tasks.values(), steps, strict=True) if 0 <= done < task.horizon]
             raise TaskError(
@@ -74,18 +71,33 @@ class Processes:
 
     @staticmethod
     def _collect(
-        slots: dict[concurrent.futures.Future[Run | Failure], tuple[int, int]],
-        steps: Sequence[int],
+        executor: concurrent.futures.Executor,
+        room: int,
         tasks: Mapping[int, Task],
+        steps: Sequence[int],
         watcher: Watcher,
     ) -> Iterator[tuple[int, Run]]:
-        told = dict.fromkeys(tasks, _NOT_STARTED)
-        pending = set(slots)
-        while pending:
-            done, pending = concurrent.futures.wait(
+        """Results as they come; no more than `room` tasks are handed out at a time, since whoever waits for one of many
+        looks at all of them each time.
+        """
+        queue, told = iter(enumerate(tasks)), dict.fromkeys(tasks, _NOT_STARTED)
+        pending: dict[concurrent.futures.Future[Run | Failure], tuple[int, int]] = {}
+        while True:
+            # among many workers the first may have booted before the last was asked for: that one starts only now
+            with surroundings_of_workers():
+                for slot, index in itertools.islice(queue, room - len(pending)):
+                    try:
+                        pending[executor.submit(work, slot, Parcel(tasks[index]))] = slot, index
+                    except BrokenProcessPool:
+                        if not pending:
+                            raise
+                        break  # those that are pending know it, too, or are finished
+            if not pending:
+                return
+            done, _ = concurrent.futures.wait(
                 pending, timeout=_POLL_SECONDS, return_when=concurrent.futures.FIRST_COMPLETED
             )
-            for slot, index in slots.values():
+            for slot, index in pending.values():
                 now = steps[slot]
                 if now != told[index]:
                     watcher.advance(index, now)
@@ -93,7 +105,7 @@ class Processes:
             # what is finished is handed over before anything is said about what failed
             errors: list[Exception] = []
             for future in done:
-                _, index = slots[future]
+                _, index = pending.pop(future)
                 try:
                     outcome = future.result()
                 except BrokenProcessPool as error:
