@@ -6,6 +6,8 @@ import re
 import numpy as np
 import pandas as pd
 import pytest
+from pydantic import ValidationError
+from scipy.stats import binomtest
 
 from fedbandits.contract.catalogue import ConfigError
 from fedbandits.findings.claims import Interval, parse_claims
@@ -58,6 +60,37 @@ class TestLess:
         frame = pd.concat([rows("a", one), rows("b", np.full(SEEDS, 10.0))])
         told = verdict(frame, kind="less", metric="regret", of="a", than="b", every=True).measured
         assert "1 in the worst run" in told
+
+    def test_most_runs_are_not_the_mean(self):
+        """One run that is far above all others decides the mean, and not what most runs do."""
+        one, other = np.append(np.full(19, 9.0), 10_000.0), np.full(20, 10.0)
+        assert self.judge(one, other) == "undecided"
+        assert self.judge(one, other, share=0.5) == "holds"
+        assert self.judge(one, other, share=0.9) == "undecided"
+        assert self.judge(other, one, share=0.5) == "fails"
+        assert self.judge(one, other, share=0.5, looks=10**6) == "undecided"
+
+    def test_so_many_runs_are_told(self):
+        frame = pd.concat([rows("a", np.append(np.full(7, 1.0), 3.0)), rows("b", np.full(8, 2.0))])
+        found = verdict(frame, kind="less", metric="regret", of="a", than="b", share=0.5)
+        exact = binomtest(7, 8).proportion_ci(0.95, "exact")
+        assert found.verdict == ("holds" if exact.low > 0.5 else "undecided")
+        assert found.details["share"]["b"] == pytest.approx(
+            {"mean": 7 / 8, "low": exact.low, "high": exact.high, "seeds": 8}
+        )
+        assert "below in 0.875 [0.473, 0.997] of the runs" in found.measured
+
+    def test_runs_that_agree_are_no_proof_that_three_would_do(self):
+        three = verdict(
+            pd.concat([rows("a", np.ones(3)), rows("b", np.full(3, 2.0))]),
+            kind="less", metric="regret", of="a", than="b", share=0.5,
+        )  # fmt: skip
+        assert three.verdict == "undecided"
+        assert 5 <= three.details["seeds_to_decide"] <= 8  # six out of six would
+
+    def test_a_share_of_all_runs_is_no_claim(self):
+        with pytest.raises(ValidationError, match="leave out `share` or `every`"):
+            self.judge(np.ones(5), np.full(5, 2.0), every=True, share=0.5)
 
     def test_equal_is_not_less(self):
         assert self.judge(np.full(SEEDS, 5.0), np.full(SEEDS, 5.0)) == "fails"

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import pandas as pd
 from pydantic import BaseModel, ConfigDict, Field
 
-from fedbandits.contract.arrays import FloatArray
+from fedbandits.contract.arrays import BoolArray, FloatArray
 from fedbandits.contract.catalogue import ConfigError
 from fedbandits.findings.claims.interval import CONFIDENCE, FEWEST_SEEDS, Interval
 from fedbandits.findings.claims.verdict import Finding, Verdict
@@ -57,6 +57,10 @@ class BaseClaim(BaseModel):
     def _interval(self, values: FloatArray, comparisons: int = 1, sides: int = 2) -> Interval:
         """That of one of so many comparisons, in one of so many looks."""
         return Interval.over(values, comparisons * self.looks, sides)
+
+    def _share(self, hits: BoolArray, comparisons: int = 1) -> Interval:
+        """Of seeds; as `_interval`."""
+        return Interval.share(hits, comparisons * self.looks)
 
     def _by_seed(self, rows: pd.DataFrame, label: str, metric: str) -> pd.Series:
         """The metric of one algorithm at one point, by seed."""

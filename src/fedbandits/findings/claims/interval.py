@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
-from scipy.special import stdtrit
+from scipy.special import betaincinv, stdtrit
 
-from fedbandits.contract.arrays import FloatArray
+from fedbandits.contract.arrays import BoolArray, FloatArray
 from fedbandits.findings.claims.verdict import Finding
 from fedbandits.findings.numbers import number
 
@@ -45,6 +45,21 @@ class Interval:
         reach = _reach(count, spread, tail)
         return cls(mean, mean - reach, mean + reach, count, spread, tail)
 
+    @classmethod
+    def share(cls, hits: BoolArray, comparisons: int = 1) -> Interval:
+        """The share of seeds in which something is so, of `hits` (seeds,): its interval by Clopper and Pearson (1934),
+        which holds for any number of seeds.
+        """
+        count, times = len(hits), int(hits.sum())
+        whole = cls.over(hits.astype(np.float64), comparisons)
+        if not whole.bounded:
+            return whole
+        low = float(betaincinv(times, count - times + 1, whole.tail)) if times else 0.0
+        high = float(betaincinv(times + 1, count - times, 1 - whole.tail)) if times < count else 1.0
+        # that of one more seed either way: where all agree, others need not
+        likely = (times + 1) / (count + 2)
+        return replace(whole, low=low, high=high, spread=math.sqrt(likely * (1 - likely)))
+
     @property
     def bounded(self) -> bool:
         """Whether there is an interval at all."""
@@ -53,6 +68,10 @@ class Interval:
     def below(self, bound: float) -> Finding:
         """Whether the mean is below `bound`. To be equal to it beyond doubt is not to be below."""
         return "holds" if self.high < bound else "fails" if self.low >= bound else "undecided"
+
+    def above(self, bound: float) -> Finding:
+        """Whether the mean is above `bound`."""
+        return "holds" if self.low > bound else "fails" if self.high <= bound else "undecided"
 
     def within(self, low: float, high: float) -> Finding:
         """Whether the mean lies in [low, high]."""

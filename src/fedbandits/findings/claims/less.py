@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+import math
+from typing import Annotated, Literal, NamedTuple, Self
 
 import numpy as np
 import pandas as pd
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from fedbandits.contract.arrays import FloatArray
 from fedbandits.findings.claims.claim import BaseClaim
-from fedbandits.findings.claims.interval import FEWEST_SEEDS
+from fedbandits.findings.claims.interval import FEWEST_SEEDS, Interval
 from fedbandits.findings.claims.pairing import means, paired
 from fedbandits.findings.claims.verdict import Finding, Verdict, all_of
 from fedbandits.findings.numbers import number
@@ -21,8 +22,11 @@ class Less(BaseClaim):
     zero.
 
     `than` may be several algorithms: below each of them. `since`, a share of the run, leaves out what had been
-    accumulated by the last step kept up to then. With `every` it is a claim about each run and not about the mean: it
-    fails where a single seed speaks against it.
+    accumulated by the last step kept up to then.
+
+    With `every` it is a claim about each run and not about the mean: it fails where a single seed speaks against it.
+    With `share` it is one about that: in more than this share of runs, which few runs that have many times as much of
+    it as the others cannot tip, as they can a mean.
     """
 
     kind: Literal["less"]
@@ -33,6 +37,13 @@ class Less(BaseClaim):
     plus: Annotated[float, Field(allow_inf_nan=False)] = 0.0
     since: Annotated[float, Field(ge=0, lt=1)] = 0.0
     every: bool = False
+    share: Annotated[float, Field(gt=0, lt=1)] | None = None
+
+    @model_validator(mode="after")
+    def _of_one_thing(self) -> Self:
+        if self.every and self.share is not None:
+            raise ValueError("share: every run is more than any share of them; leave out `share` or `every`")
+        return self
 
     @property
     def others(self) -> list[str]:
@@ -51,25 +62,38 @@ class Less(BaseClaim):
             columns = [end - self._before(frame, label) for end, label in zip(columns, self.labels, strict=True)]
         pairs = paired(columns)
         apart = [pairs[:, 0] - self.factor * other - self.plus for other in pairs.T[1:]]
-        gaps = [self._interval(gap, len(self.others)) for gap in apart]
+        gaps = [self._interval(runs, len(self.others)) for runs in apart]
+        found = [self._found(gap, runs) for gap, runs in zip(gaps, apart, strict=True)]
         of, *than = means(pairs)
         times = "" if self.factor == 1 else f" {number(self.factor)} times"
         plus = "" if self.plus == 0 else f" and {number(self.plus)}"
         told = (
-            f"{number(level)} of {other}{plus}; difference {gap}"
-            + (f", {number(runs.max())} in the worst run" if self.every else "")
-            for level, other, gap, runs in zip(than, self.others, gaps, apart, strict=True)
+            f"{number(level)} of {other}{plus}; difference {gap}{one.note}"
+            for level, other, gap, one in zip(than, self.others, gaps, found, strict=True)
         )
         after = f" after {100 * self.since:g} % of the run" if self.since > 0 else ""
+        shares = {other: one.share.plain() for other, one in zip(self.others, found, strict=True) if one.share}
         return self._says(
-            all_of([_in_each(runs) if self.every else gap.below(0) for gap, runs in zip(gaps, apart, strict=True)]),
+            all_of([one.finding for one in found]),
             f"{self.metric}{after} {number(of)} of {self.of},{times} " + f";{times} ".join(told),
             len(pairs),
-            [] if self.every else [gap.seeds_to_decide(0) for gap in gaps if gap.below(0) == "undecided"],
+            [one.needed for one in found if one.finding == "undecided" and not self.every],
             of=of,
             than=dict(zip(self.others, than, strict=True)),
             difference={other: gap.plain() for other, gap in zip(self.others, gaps, strict=True)},
+            **({"share": shares} if shares else {}),
         )
+
+    def _found(self, gap: Interval, runs: FloatArray) -> _Found:
+        """Of one of the others, from the differences `runs` (seeds,) and their `gap`."""
+        if self.every:
+            return _Found(_in_each(runs), note=f", {number(runs.max())} in the worst run")
+        if self.share is None:
+            return _Found(gap.below(0), gap.seeds_to_decide(0))
+        told = not np.isnan(runs).any()
+        share = self._share(runs < 0, len(self.others)) if told else Interval(math.nan, -math.inf, math.inf, len(runs))
+        needed = share.seeds_to_decide(self.share)
+        return _Found(share.above(self.share), needed, f", below in {share} of the runs", share)
 
     def _before(self, frame: pd.DataFrame, label: str) -> pd.Series:
         """What had been accumulated by the last step kept up to `since`, by seed; nothing where none is kept."""
@@ -77,6 +101,16 @@ class Less(BaseClaim):
         ends = rows.groupby("seed")["step"].transform("max")
         early = rows[rows["step"] <= self.since * ends].sort_values("step").drop_duplicates("seed", keep="last")
         return self._by_seed(early, label, self.metric).reindex(rows["seed"].unique(), fill_value=0.0)
+
+
+class _Found(NamedTuple):
+    """What comes of one comparison."""
+
+    finding: Finding
+    needed: int | None = None
+    """Seeds that would decide it."""
+    note: str = ""
+    share: Interval | None = None
 
 
 def _in_each(gaps: FloatArray) -> Finding:
