@@ -8,6 +8,8 @@ import hypothesis
 import pytest
 from threadpoolctl import threadpool_limits
 
+from thoroughness import is_thorough
+
 hypothesis.settings.register_profile(
     "fedbandits",
     deadline=None,  # the first call of a kernel compiles it
@@ -27,3 +29,11 @@ def _one_thread():
 # a suite that was started in the background inherits a deaf ear for Ctrl-C, and so would the programs it interrupts
 if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+@pytest.hookimpl(tryfirst=True)  # before those are left out that are not asked for
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark what `make test` leaves to `make test-thorough`."""
+    for item in items:
+        if is_thorough(item.nodeid):
+            item.add_marker(pytest.mark.thorough)

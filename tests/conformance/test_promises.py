@@ -60,7 +60,12 @@ def trials(name: str) -> Iterator[tuple[str, Callable[[Subject], None]]]:
 @pytest.mark.parametrize(
     ("name", "trial"),
     [
-        pytest.param(name, trial, id=f"{name}-{label.replace(' ', '-')}", marks=unless_typical(name))
+        pytest.param(
+            name,
+            trial,
+            id=f"{name}-{label.replace(' ', '-')}",
+            marks=unless_typical(name, playing=label in ("compiled", "plays compiled turns")),
+        )
         for name in NAMES
         for label, trial in sorted(trials(name), key=lambda labelled: labelled[0])
     ],

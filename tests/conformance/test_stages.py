@@ -85,7 +85,7 @@ def made(stage: str):
 
 @pytest.mark.parametrize(
     ("name", "stage"),
-    [pytest.param(*pair, marks=() if pair[0] in TYPICAL else pytest.mark.slow) for pair in PAIRS],
+    [pytest.param(*pair, marks=pytest.mark.thorough if pair[0] in TYPICAL else pytest.mark.slow) for pair in PAIRS],
 )
 def test_pairs_keep_the_promises(name, stage):
     one = staged(name, stage, SHORT)

@@ -14,46 +14,37 @@ TYPICAL = frozenset(
         "independent-linucb",
         "dislinucb",
         "async-linucb",
+        "sample-gossip",
         "rclb",
         "fedlinucb-private",
-        "fedlinucb-network",
-        "private-linucb",
         "hetofedbandit-e",
         "fedglb-ucb",
-        "fedglb-newton",
-        "n-ons-glm",
-        "fed-gp-ucb",
-        "private-gp-ucb",
         "gp-ucb",
-        "approx-dis-kernel-ucb",
         "kernel-ucb",
-        "fed-ucb-kernel",
         "neural-linear",
-        "neural-ucb",
         "fed-go-ucb",
-        "n-go-ucb",
         "lsvi-ucb",
-        "fedlsvi-dense",
         "fedlsvi-rare",
-        "private-fedlsvi",
-        "mg-lsvi",
         "ucb1",
-        "thompson-beta",
         "dp-ucb-int",
         "fed-ucb1",
-        "consensus-ucb",
         "private-fed-ucb",
-        "sample-gossip",
     }
 )
-"""At least one of each family, topology and privacy (`test_families`), and one of each way to talk."""
+"""At least one of each family, and of each topology with and without privacy (`test_families`)."""
+PLAYING = frozenset({"random", "independent-linucb", "dislinucb", "ucb1", "fed-ucb1"})
+"""Those of them whose loops over turns are compiled, for some seconds each: alone, with a server, on a graph."""
 
 
-def unless_typical(setting: str) -> Any:
-    """The marks of a test of the algorithm in `setting`, which is a name, perhaps with parameters and stages."""
-    return () if re.split("[:|]", setting)[0] in TYPICAL else pytest.mark.thorough
+def unless_typical(setting: str, *, playing: bool = False) -> Any:
+    """The marks of a test of the algorithm in `setting`, which is a name, perhaps with parameters and stages; if it is
+    one of `playing` turns, that of loops.
+    """
+    name = re.split("[:|]", setting)[0]
+    tried = name in PLAYING and "|" not in setting if playing else name in TYPICAL
+    return () if tried else pytest.mark.thorough
 
 
-def typical_first(settings: Iterable[str]) -> list[Any]:
+def typical_first(settings: Iterable[str], *, playing: bool = False) -> list[Any]:
     """Parameters of a test of algorithms: those that others stand for are left to `make test-thorough`."""
-    return [pytest.param(setting, marks=unless_typical(setting)) for setting in settings]
+    return [pytest.param(setting, marks=unless_typical(setting, playing=playing)) for setting in settings]

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from conformance.typical import unless_typical
 from fedbandits.algorithms import ALGORITHMS
 from fedbandits.contract.algorithm import Algorithm
 from fedbandits.environments import ENVIRONMENTS, Environment
@@ -79,5 +80,7 @@ def home(name: str, **parameters: Any) -> Environment:
 
 
 def typical(names: list[str]) -> list[Any]:
-    """Parameters of a test: those that are not of a kind of their own are tried in the slow part of the suite."""
-    return [pytest.param(name, marks=() if name in TYPICAL else pytest.mark.slow) for name in names]
+    """Parameters of a test: those that others stand for are left to `make test-thorough`, and those that are not of a
+    kind of their own are tried in the slow part of the suite.
+    """
+    return [pytest.param(name, marks=unless_typical(name) if name in TYPICAL else pytest.mark.slow) for name in names]

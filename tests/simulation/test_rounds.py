@@ -97,7 +97,7 @@ def same(played, stepped):
 
 
 @pytest.mark.parametrize("schedule", ["all", "random", "round-robin"])
-@pytest.mark.parametrize("algorithm", typical_first(PLAYED))
+@pytest.mark.parametrize("algorithm", typical_first(PLAYED, playing=True))
 def test_both_ways_make_one_run(algorithm, schedule):
     environment = PLAYED[algorithm]
     small = ":clients=8,dim=5,arms=6" if environment == "linear" else ""

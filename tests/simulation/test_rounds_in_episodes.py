@@ -75,7 +75,7 @@ def same(one, other):
 
 
 @pytest.mark.parametrize("schedule", ["all", "random", "round-robin"])
-@pytest.mark.parametrize("algorithm", typical_first(ALGORITHMS))
+@pytest.mark.parametrize("algorithm", typical_first(ALGORITHMS, playing=True))
 def test_both_ways_make_one_run(algorithm, schedule):
     horizon = 80 if schedule == "all" else 260
     for world in WORLDS.values():

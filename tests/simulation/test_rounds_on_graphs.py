@@ -58,7 +58,7 @@ def same(played, stepped):
     ],
     ids=["neighbours", "two hops", "ring", "silence", "loners"],
 )
-@pytest.mark.parametrize("algorithm", typical_first(PLAYED))
+@pytest.mark.parametrize("algorithm", typical_first(PLAYED, playing=True))
 def test_both_ways_make_one_run(algorithm, network, life):
     played, stepped = runs(algorithm, PLAYED[algorithm], 150, network, pieces=(1, 2, 13, 1))
     walked = min(life, 1 if algorithm.startswith("consensus") else 3)  # until as much is under way as can be

@@ -17,13 +17,15 @@ import fedbandits as fb
 from fedbandits.algorithms import Random
 from fedbandits.algorithms.random import RandomAgents
 from fedbandits.graphs.network import Given
-from fedbandits.studies.engines import warmup
+from fedbandits.studies.engines import processes, warmup
+from fedbandits.studies.engines.attempts import perform
 from fedbandits.studies.engines.failures import TaskError
 from fedbandits.studies.engines.processes import Processes
 from fedbandits.studies.engines.this_process import ThisProcess
 from fedbandits.studies.engines.warmup import compile_kernels, conditions_of, kind_of, on_few_clients, steps_by_kind
 from fedbandits.studies.study import run_tasks
 from fedbandits.studies.tasks import Task
+from fedbandits.studies.watching import Unwatched
 
 ENV = fb.environments.Linear(clients=2, dim=3, arms=4)
 
@@ -111,12 +113,13 @@ def test_of_many_tasks_few_are_waited_for_at_a_time(monkeypatch):
         return wait(futures, **how)
 
     monkeypatch.setattr(concurrent.futures, "wait", counting)
-    kept = Kept()
-    many = [Task("fine", Random(), ENV, 5, seed) for seed in range(40)]
-    runs = run_tasks(many, Processes(2), kept)
-    assert [run.frame["step"].max() for run in runs] == [5] * 40
-    assert sorted(kept.labels) == [("fine", seed) for seed in range(40)]
-    assert max(waited) <= 8
+    monkeypatch.setattr(processes, "work", lambda slot, parcel: perform(parcel.task(), None))
+    many = {index: Task("fine", Random(), ENV, 5, seed=index) for index in range(100, 140)}
+    with concurrent.futures.ThreadPoolExecutor(2) as threads:
+        done = dict(Processes(2)._collect(threads, 8, many, [-1] * len(many), Unwatched()))
+    assert done.keys() == many.keys()
+    assert all(done[index].frame.equals(perform(task, None).frame) for index, task in many.items())
+    assert max(waited) == 8
 
 
 @pytest.mark.slow
