@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import os
 import signal
 
 import hypothesis
@@ -14,7 +16,7 @@ hypothesis.settings.register_profile(
     "fedbandits",
     deadline=None,  # the first call of a kernel compiles it
     derandomize=True,
-    max_examples=60,
+    max_examples=60 if "CI" in os.environ else 25,
     suppress_health_check=[hypothesis.HealthCheck.too_slow],
 )
 hypothesis.settings.load_profile("fedbandits")
@@ -37,3 +39,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if is_thorough(item.nodeid):
             item.add_marker(pytest.mark.thorough)
+
+
+def pytest_collection_finish() -> None:
+    """Fifteen thousand tests need not be gone through whenever garbage is looked for."""
+    gc.collect()
+    gc.freeze()

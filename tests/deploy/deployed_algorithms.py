@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 
-from conformance.typical import unless_typical
 from fedbandits.algorithms import ALGORITHMS
 from fedbandits.contract.algorithm import Algorithm
 from fedbandits.environments import ENVIRONMENTS, Environment
@@ -22,7 +21,9 @@ TYPICAL = (
     "fedlsvi-dense",
     "fedlsvi-rare",
 )
-"""One of each way to talk."""
+"""One of each way to talk, and"""
+FIRST = ("dislinucb", "async-linucb", "fedglb-ucb")
+"""those of them that stand for the others in `make test`."""
 TALKATIVE: dict[str, dict[str, Any]] = {
     "fedglb-ucb": {"threshold": 0.5, "scale": 0.1},
     "fedglb-newton": {"threshold": 0.5, "scale": 0.1},
@@ -83,4 +84,5 @@ def typical(names: list[str]) -> list[Any]:
     """Parameters of a test: those that others stand for are left to `make test-thorough`, and those that are not of a
     kind of their own are tried in the slow part of the suite.
     """
-    return [pytest.param(name, marks=unless_typical(name) if name in TYPICAL else pytest.mark.slow) for name in names]
+    rest = {name: pytest.mark.thorough if name in TYPICAL else pytest.mark.slow for name in names if name not in FIRST}
+    return [pytest.param(name, marks=rest.get(name, ())) for name in names]

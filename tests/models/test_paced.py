@@ -9,6 +9,7 @@ import pytest
 
 import fedbandits as fb
 from conformance.subjects import CLIENTS, about, home, subject
+from conformance.typical import typical_first
 from fedbandits.algorithms import ALGORITHMS
 from fedbandits.contract.catalogue import ConfigError
 from fedbandits.models.paced import Paced
@@ -79,7 +80,7 @@ def test_triggers_would_break_that_promise():
         Check("calls", replace(one, algorithm=lying(threshold=0.5)))()
 
 
-@pytest.mark.parametrize("name", sorted(set(FREE) - {"fclub-dc", "oracle-clusters"} - PLANNING))
+@pytest.mark.parametrize("name", typical_first(sorted(set(FREE) - {"fclub-dc", "oracle-clusters"} - PLANNING)))
 def test_all_talk_after_so_many_turns(name):
     trace = fb.simulate(paced(name), home(name), horizon=HORIZON, seed=1)
     when = 1 + np.flatnonzero(np.diff(trace.syncs, prepend=0))

@@ -193,6 +193,7 @@ def test_gauges_that_rest_are_not_read_after_every_step(monkeypatch):
     read = Epsilon.read
     monkeypatch.setattr(Epsilon, "read", lambda self, step: reads.append(step) or read(self, step))
     played = fb.Simulation("private-linucb", "linear-bounded:clients=2,dim=3,arms=4", 60)
+    played.compiled = True
     played.run()
     shown = played.trace().gauges["epsilon"]
     assert len(reads) < 30
