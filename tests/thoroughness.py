@@ -11,7 +11,7 @@ NAMED = frozenset(name for group in tomllib.loads(THOROUGH.read_text()).values()
 
 
 def is_thorough(test: str) -> bool:
-    """Whether the function of `test`, or the class, file or directory that it is in, is named there."""
+    """Whether `test`, its function, or the class, file or directory that this is in, is named there."""
     file, *inner = test.partition("[")[0].split("::")
     around = [*accumulate(file.split("/"), "{}/{}".format), *accumulate([file, *inner], "{}::{}".format)]
-    return not NAMED.isdisjoint(around)
+    return test in NAMED or not NAMED.isdisjoint(around)
