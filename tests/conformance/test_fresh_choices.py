@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from conformance.subjects import CLIENTS, NAMES, TALKING, TTL, about, family_of
@@ -11,21 +13,18 @@ TRIALS = [(name, label, trial) for name in NAMES for label, trial in family_of(n
 
 
 VARIANTS = ("catoni", "median-of-means", "shortest-interval")
-"""Estimators that are tried with `ucb1` in the normal suite, and with all who use them in its slow part."""
+"""Estimators that are tried with `ucb1` by `make test-thorough`, and with all who use them in the slow part."""
 
 
-def is_slow(name: str, label: str) -> bool:
-    return label in VARIANTS and name != "ucb1"
+def marks(name: str, label: str) -> Any:
+    if label in VARIANTS:
+        return pytest.mark.thorough if name == "ucb1" else pytest.mark.slow
+    return unless_typical(name)
 
 
 @pytest.mark.parametrize(
     "trial",
-    [
-        pytest.param(
-            trial, id=f"{name}-{label}", marks=pytest.mark.slow if is_slow(name, label) else unless_typical(name)
-        )
-        for name, label, trial in TRIALS
-    ],
+    [pytest.param(trial, id=f"{name}-{label}", marks=marks(name, label)) for name, label, trial in TRIALS],
 )
 def test_what_it_acts_on_is_what_it_knows(trial):
     trial()
