@@ -42,10 +42,10 @@ $(VENV)/deploying: $(VENV)/installed
 federation: $(VENV)/deploying ## five deployed agents federated by Flower on this machine, with TLS and keys
 	$(BIN)/fedbandits federation demo
 
-test: $(VENV)/developing ## the test suite, a quarter of an hour
+test: $(VENV)/developing ## the test suite, about six minutes
 	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal
 
-test-thorough: $(VENV)/developing ## what others stand for in `make test`: every other algorithm, as CI does
+test-thorough: $(VENV)/developing ## what `make test` leaves out because it takes longer; CI runs both
 	$(BIN)/python -m pytest -m 'thorough and not slow' -n $(JOBS) --dist worksteal
 
 test-slow: $(VENV)/developing ## evidence that takes longer
