@@ -205,6 +205,18 @@ def test_claims_may_ask_for_more_seeds_of_what_they_speak_of(tmp_path):
     assert [claim.measured for claim in again.claims] == [claim.measured for claim in results.claims]
 
 
+def test_seeds_that_are_kept_for_later_are_not_looked_at(tmp_path):
+    path, out = tmp_path / "asked.toml", tmp_path / "out"
+    path.write_text(ASKED)
+    run_experiment(path, out=out)
+    path.write_text(ASKED.replace("seeds = 5", "seeds = 4"))
+    fewer = run_experiment(path, out=out)
+    assert len(list((out / "runs").iterdir())) == 16
+    loaded = Results.load(out)
+    assert (loaded.missing, loaded.seeds) == (0, "3 to 4")
+    assert [claim.measured for claim in loaded.claims] == [claim.measured for claim in fewer.claims]
+
+
 def test_further_seeds_begin_where_those_of_all_end(tmp_path):
     path = tmp_path / "asked.toml"
     path.write_text(ASKED.replace("seeds = 3", "seeds = 3\nfirst_seed = 100"))

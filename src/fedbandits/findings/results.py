@@ -106,10 +106,15 @@ class Results:
 
     @classmethod
     def assemble(cls, settings: Mapping[str, Any], rows: Iterable[tuple[str, Mapping[str, Any], int, Run]]) -> Results:
-        """Results of the (label, sweep point, seed, run) in `rows`, in the order in which `settings` name them."""
-        cases, sweep = settings["cases"], settings["sweep"]
+        """Results of the (label, sweep point, seed, run) in `rows`, in the order in which `settings` name them. Seeds
+        that nobody asks for are left out: whoever adds some for later has not looked at them yet.
+        """
+        cases, sweep, wanted = settings["cases"], settings["sweep"], _wanted(settings)
         order = {_case(case["label"], case["point"]): at for at, case in enumerate(cases)}
-        ranked = sorted(rows, key=lambda row: (order[_case(row[0], row[1])], row[2]))
+        ranked = sorted(
+            (row for row in rows if (_case(row[0], row[1]), row[2]) in wanted),
+            key=lambda row: (order[_case(row[0], row[1])], row[2]),
+        )
         frame = tidy(ranked, sweep)
         final = final_rows(frame, sweep)
         return cls(
@@ -125,7 +130,7 @@ class Results:
                 else Verdict(claim.text, "undecided", "no run is finished")
                 for claim in parse_claims(settings["claims"])
             ],
-            missing=len(_wanted(settings) - {(_case(label, point), seed) for label, point, seed, _ in ranked}),
+            missing=len(wanted) - len(ranked),
             published=[
                 Published.model_validate(figure).beside(final) for figure in settings.get("published", []) if ranked
             ],
