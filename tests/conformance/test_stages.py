@@ -41,7 +41,7 @@ SERVED = {
 """By stage, the algorithms that it can serve."""
 PAIRS = [(name, stage) for name in STAR for stage in STAGES if name in SERVED[stage]]
 OFTEN = ("two worlds", "resumable", "compiled")
-"""What is tried of every pair in the normal suite."""
+"""What is tried of every pair, of those that stand for others by `make test-thorough`."""
 ALSO = {"gaussian": ("calls", "bad input", "returned")}
 """By stage, what is tried besides: who is private may not call when data say so, nor release anything anew."""
 EXCUSED = {
@@ -65,7 +65,7 @@ EXCUSED = {
 TYPICAL = ("dislinucb", "async-linucb", "hetofedbandit-e", "dyclu", "fedglb-ucb", "fedlsvi-rare")
 """One for each way of sharing: the others are tried in the slow part of the suite."""
 SHORT = 20
-"""Steps of the trials in the normal suite."""
+"""Steps of these trials."""
 
 
 def excused(name: str, stage: str) -> set[str]:

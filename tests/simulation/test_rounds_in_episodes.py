@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 import fedbandits as fb
-from conformance.typical import typical_first
 from fedbandits.algorithms.planning.planners import Planners
 from fedbandits.models.ridge import REFRESH_EVERY
 from fedbandits.simulation.gauges import Gauge
@@ -75,7 +74,7 @@ def same(one, other):
 
 
 @pytest.mark.parametrize("schedule", ["all", "random", "round-robin"])
-@pytest.mark.parametrize("algorithm", typical_first(ALGORITHMS, playing=True))
+@pytest.mark.parametrize("algorithm", ALGORITHMS)
 def test_both_ways_make_one_run(algorithm, schedule):
     horizon = 80 if schedule == "all" else 260
     for world in WORLDS.values():
