@@ -65,6 +65,11 @@ def jit_inside(function: F) -> F:
     return _compiled(function, **INSIDE)
 
 
+def jit_inside_in_order(function: F) -> F:
+    """As `jit_inside`, sums being added up as in `jit_in_order`."""
+    return _compiled(function, **(INSIDE | {"fastmath": _IN_ORDER}))
+
+
 def jit_inside_exactly(function: F) -> F:
     """As `jit_inside`, every operation being done as it is written."""
     return _compiled(function, **(INSIDE | {"fastmath": False}))
