@@ -4,7 +4,9 @@ import concurrent.futures
 import multiprocessing
 import os
 import signal
+import subprocess
 import sys
+import threading
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
@@ -23,6 +25,7 @@ from fedbandits.studies.engines.failures import TaskError
 from fedbandits.studies.engines.processes import Processes
 from fedbandits.studies.engines.this_process import ThisProcess
 from fedbandits.studies.engines.warmup import compile_kernels, conditions_of, kind_of, on_few_clients, steps_by_kind
+from fedbandits.studies.engines.workers import surroundings_of_workers
 from fedbandits.studies.study import run_tasks
 from fedbandits.studies.tasks import Task
 from fedbandits.studies.watching import Unwatched
@@ -113,13 +116,35 @@ def test_of_many_tasks_few_are_waited_for_at_a_time(monkeypatch):
         return wait(futures, **how)
 
     monkeypatch.setattr(concurrent.futures, "wait", counting)
-    monkeypatch.setattr(processes, "work", lambda slot, parcel: perform(parcel.task(), None))
+    monkeypatch.setattr(processes, "work", lambda dealt, parcel: perform(parcel.task(), None))
     many = {index: Task("fine", Random(), ENV, 5, seed=index) for index in range(100, 140)}
-    with concurrent.futures.ThreadPoolExecutor(2) as threads:
-        done = dict(Processes(2)._collect(threads, 8, many, [-1] * len(many), Unwatched()))
+    with concurrent.futures.ThreadPoolExecutor(1) as one, concurrent.futures.ThreadPoolExecutor(1) as other:
+        done = dict(Processes(2)._collect([one, other], many, [-1] * len(many), Unwatched()))
     assert done.keys() == many.keys()
     assert all(done[index].frame.equals(perform(task, None).frame) for index, task in many.items())
-    assert max(waited) == 8
+    assert max(waited) == 4
+    assert waited[-1] <= 2
+
+
+def test_ctrl_c_while_workers_are_handed_something_is_heard_afterwards():
+    """A program that ignored it for as long would go on, every now and then, as if nobody had pressed it."""
+    heard = []
+    handler = signal.signal(signal.SIGINT, lambda *_: heard.append(len(heard)))
+    try:
+        with surroundings_of_workers():
+            signal.pthread_kill(threading.main_thread().ident, signal.SIGINT)
+            child = subprocess.run(
+                [sys.executable, "-c", "import signal; print(signal.pthread_sigmask(signal.SIG_BLOCK, []))"],
+                capture_output=True,
+                text=True,
+                check=True,
+            )
+            assert heard == []
+        assert heard == [0]
+    finally:
+        signal.signal(signal.SIGINT, handler)
+    assert "SIGINT" in child.stdout, "and who is started meanwhile does not hear it"
+    assert signal.SIGINT not in signal.pthread_sigmask(signal.SIG_BLOCK, [])
 
 
 @pytest.mark.slow

@@ -22,10 +22,10 @@ def perform(task: Task, progress: Progress | None, environment: Environment | No
     return Run(trace.frame(task.points), trace.regret_by_client, trace.seconds, portrait)
 
 
-def attempt(task: Task, progress: Progress | None) -> Run | Failure:
-    """The result of `task`, its kernels being compiled before, or what went wrong, in a form that can travel."""
+def attempt(task: Task, progress: Progress | None, environment: Environment | None = None) -> Run | Failure:
+    """As `perform`, the kernels being compiled before; or what went wrong, in a form that can travel."""
     compile_kernels(task)
     try:
-        return perform(task, progress)
+        return perform(task, progress, environment)
     except Exception as error:
         return Failure.of(error)

@@ -17,8 +17,10 @@ from threadpoolctl import threadpool_limits
 
 from fedbandits.findings.run import Run
 from fedbandits.studies.engines.attempts import attempt
+from fedbandits.studies.engines.dealing import Dealt
 from fedbandits.studies.engines.failures import Failure
 from fedbandits.studies.engines.parcels import Parcel
+from fedbandits.studies.engines.worlds import HandedOver
 
 _ONE_THREAD = dict.fromkeys(
     (
@@ -37,20 +39,21 @@ _ONE_THREAD = dict.fromkeys(
 class _Worker:
     """The state of a worker process."""
 
-    def __init__(self, leash: Connection, steps: Any) -> None:
+    def __init__(self, leash: Connection, steps: Any, workers: int) -> None:
         self._leash = leash
         self._steps = steps
+        self._worlds = HandedOver(workers)
         self._busy = False
         self._let_go = False
         self._turning = threading.Lock()
 
-    def work(self, slot: int, parcel: Parcel) -> Run | Failure:
+    def work(self, dealt: Dealt, parcel: Parcel) -> Run | Failure:
         with self._turning:
             if self._let_go:
                 return Failure("stopped", "", configuration=False)
             self._busy = True
-        self._report(slot)(0)
-        outcome = self._attempt(slot, parcel)
+        self._report(dealt.slot)(0)
+        outcome = self._attempt(dealt, parcel)
         with self._turning:
             self._busy = False
         return outcome
@@ -71,12 +74,13 @@ class _Worker:
             parent.join()
         os._exit(1)
 
-    def _attempt(self, slot: int, parcel: Parcel) -> Run | Failure:
+    def _attempt(self, dealt: Dealt, parcel: Parcel) -> Run | Failure:
         try:
             task = parcel.task()
         except Exception as error:  # whatever somebody's modules do when they are imported
             return Failure.of(error).arriving()
-        return attempt(task, self._report(slot))
+        environment = self._worlds.environment(task, dealt.world, again=dealt.again)
+        return attempt(task, self._report(dealt.slot), environment)
 
     def _report(self, slot: int) -> Callable[[int], None]:
         def report(steps: int) -> None:
@@ -88,12 +92,12 @@ class _Worker:
 _worker: _Worker | None = None
 
 
-def become_worker(leash: Connection, steps: Any) -> None:
-    """Make this process a worker on `leash`, which reports in `steps` how far each task has come."""
+def become_worker(leash: Connection, steps: Any, workers: int) -> None:
+    """Make this process one of `workers` on `leash`, which reports in `steps` how far each task has come."""
     global _worker
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     threadpool_limits(limits=1)
-    _worker = _Worker(leash, steps)
+    _worker = _Worker(leash, steps, workers)
     threading.Thread(target=_worker.stop_when_let_go, daemon=True).start()
 
 
@@ -101,34 +105,47 @@ def boot() -> None:
     """Let a worker process start and import."""
 
 
-def work(slot: int, parcel: Parcel) -> Run | Failure:
-    """Run the task in `parcel` in this worker and report its steps in `slot`."""
+def work(dealt: Dealt, parcel: Parcel) -> Run | Failure:
+    """Run the task in `parcel` in this worker and report its steps in the slot that it was dealt."""
     assert _worker is not None
-    return _worker.work(slot, parcel)
+    return _worker.work(dealt, parcel)
 
 
 @contextmanager
 def surroundings_of_workers() -> Iterator[None]:
-    """What a worker inherits: one thread for each numerical library, Ctrl-C ignored from the start, and no main module.
+    """What a worker inherits: one thread for each numerical library, Ctrl-C held back from the start, no main module.
 
     A spawned process runs the main module of its parent again, in order to find the classes in it; all of a script that
     has no `if __name__ == "__main__":`. Parcels bring such classes with them, so that workers need no main module.
     """
     before = {name: os.environ.get(name) for name in _ONE_THREAD}
-    os.environ.update(_ONE_THREAD)
-    # only the main thread may change handlers; elsewhere workers ignore Ctrl-C a moment later, when they initialise
-    main = threading.current_thread() is threading.main_thread()
-    handler = signal.signal(signal.SIGINT, signal.SIG_IGN) if main else None
     script = sys.modules["__main__"]
-    sys.modules["__main__"] = ModuleType("__main__")
+    with _interrupts_held_back():
+        os.environ.update(_ONE_THREAD)
+        sys.modules["__main__"] = ModuleType("__main__")
+        try:
+            yield
+        finally:
+            sys.modules["__main__"] = script
+            for name, value in before.items():
+                if value is None:
+                    del os.environ[name]
+                else:
+                    os.environ[name] = value
+
+
+@contextmanager
+def _interrupts_held_back() -> Iterator[None]:
+    """Ctrl-C waits until this is over. A process that is started meanwhile inherits that, and hears none until it says
+    that it ignores it.
+
+    Ignored in the meantime it would be lost: whoever pressed it would be left with a program that goes on.
+    """
+    if not hasattr(signal, "pthread_sigmask"):  # Windows, where processes inherit nothing of the kind
+        yield
+        return
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         yield
     finally:
-        sys.modules["__main__"] = script
-        if main:
-            signal.signal(signal.SIGINT, handler)
-        for name, value in before.items():
-            if value is None:
-                del os.environ[name]
-            else:
-                os.environ[name] = value
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)

@@ -23,8 +23,9 @@ class Recalled:
     Worlds are pure functions of their seeds, so that nothing comes out differently; one that moves is made anew.
     """
 
-    def __init__(self, environment: Environment) -> None:
+    def __init__(self, environment: Environment, sharers: int = 1) -> None:
         self.environment = environment
+        self._sharers = sharers
         self._made: tuple[object, World] | None = None
 
     def __getattr__(self, name: str) -> Any:
@@ -43,7 +44,7 @@ class Recalled:
         self._made = None  # before another one takes memory
         world = self.environment.world(horizon, seed)
         if isinstance(world, World) and not world.keeps:
-            world.remember(room_for_worlds())
+            world.remember(room_for_worlds() // self._sharers)
             self._made = which, world
         return world
 
@@ -52,12 +53,12 @@ class Worlds:
     """The environments of tasks that are run one after the other, for those whose world another one of them has too."""
 
     def __init__(self, tasks: Iterable[Task]) -> None:
-        self._left = Counter(map(_world_of, tasks))
+        self._left = Counter(map(world_of, tasks))
         self._last: Recalled | None = None
 
     def environment(self, task: Task) -> Environment:
         """What `task` is to be run in."""
-        which = _world_of(task)
+        which = world_of(task)
         again = self._last is not None and self._last.environment is task.environment
         self._left[which] -= 1
         if not again:
@@ -65,7 +66,24 @@ class Worlds:
         return task.environment if self._last is None else self._last
 
 
-def _world_of(task: Task) -> tuple[int, int, int]:
+class HandedOver:
+    """The environments of tasks that reach a worker one by one, each with a number that those of one world have in
+    common: of `sharers` workers on one machine.
+    """
+
+    def __init__(self, sharers: int) -> None:
+        self._sharers = sharers
+        self._last: tuple[int, Recalled] | None = None
+
+    def environment(self, task: Task, world: int, *, again: bool) -> Environment:
+        """What `task` is to be run in; `again` if another one of its world is to follow."""
+        if self._last is None or self._last[0] != world:
+            self._last = (world, Recalled(task.environment, self._sharers)) if again else None
+        return task.environment if self._last is None else self._last[1]
+
+
+def world_of(task: Task) -> tuple[int, int, int]:
+    """The same for tasks whose world is the same."""
     return id(task.environment), task.horizon, task.seed
 
 
