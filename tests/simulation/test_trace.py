@@ -78,7 +78,7 @@ def test_columns_come_in_the_order_of_the_table():
         *("step", "decisions", "regret", "reward", "normalised_reward", "syncs", "messages", "scalars", "bytes"),
         *("coverage", "epsilon", "honest_regret", "first_regret", "later_regret", "first_scalars", "first_messages"),
         *("episodes", "finished_reward", "finished_regret", "recent_return", "bayes_regret"),
-        *("upper_bound", "lower_bound", *ways),
+        *("upper_bound", "lower_bound", "smallest_gap", *ways),
     ]
 
 

@@ -18,7 +18,8 @@
     [[points]]                        instead of [sweep], for combinations of your own: each a table of the same
                                       paths, such as { "environment.clients" = 4, "environment.dim" = 2 }
     [[claims]]                        kind, text, and what that kind needs; seeds, how many what it speaks of is run
-                                      under if those of [run] are too few, and looks; see `claims`
+                                      under if those of [run] are too few, and looks; [claims.strata], how many of
+                                      each kind of instance; see `claims`
     [[published]]                     of, metric, at, value, where: figures to be shown beside ours; see `published`
     [full]                            optional: values at full size, such as that of a publication, by their paths:
                                       "run.horizon" = 10_000_000, "environment.clients" = 100, "sweep.PATH" = [...],

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Sequence
 from dataclasses import replace
 
 from fedbandits.contract.catalogue import ConfigError
-from fedbandits.contract.description import describe
+from fedbandits.contract.description import describe, plain
 from fedbandits.experiments.files import NETWORK_NAME, Experiment, load_experiment
+from fedbandits.findings.claims import Claim
 from fedbandits.findings.ends import Ends
 from fedbandits.findings.results import Results
 from fedbandits.studies.study import Case, Study, run_study, seed_list
@@ -45,7 +47,7 @@ def run_experiment(
         title=experiment.title,
         source=experiment.source,
         description=experiment.description,
-        cases=experiment.cases if seeds is not None else [_as_claimed(experiment, case) for case in experiment.cases],
+        cases=experiment.cases if seeds is not None else _as_claimed(experiment),
         points=experiment.run.points,
         identity=_identity(experiment),
         sweep=experiment.columns,
@@ -58,12 +60,30 @@ def run_experiment(
     return run_study(study, seeds, jobs, engine=engine, out=out, known=known, watcher=watcher)
 
 
-def _as_claimed(experiment: Experiment, case: Case) -> Case:
-    """`case` with the seeds that claims which speak of it ask for beyond those of all."""
-    first = experiment.run.first_seed
-    return replace(
-        case, further=range(first + experiment.run.seeds, first + experiment.seeds_of(case.label, case.point))
-    )
+def _as_claimed(experiment: Experiment) -> list[Case]:
+    """All cases, with the seeds that claims which speak of them ask for beyond those of all."""
+    first, common = experiment.run.first_seed, experiment.run.seeds
+    sought: dict[str, list[int]] = {}
+
+    def chosen(case: Case, claim: Claim) -> list[int]:
+        """The seeds of the kinds of instances that `claim` asks for; looked for once for all algorithms."""
+        if claim.kinds is None or not claim.speaks_of(case.label, case.point):
+            return []
+        what = json.dumps(plain([describe(case.environment), case.horizon, claim.kinds.model_dump()]), sort_keys=True)
+        if what not in sought:
+            try:
+                sought[what] = claim.kinds.chosen(case.environment, case.horizon, first)
+            except ConfigError as error:
+                raise ConfigError(f"claim {claim.text!r}: {error}") from None
+        return sought[what]
+
+    cases = []
+    for case in experiment.cases:
+        further = range(first + common, first + experiment.seeds_of(case.label, case.point))
+        kinds = {seed for claim in experiment.claims for seed in chosen(case, claim)}
+        own = sorted(kinds.difference(range(first, further.stop)))
+        cases.append(replace(case, further=further, chosen=own))
+    return cases
 
 
 def _identity(experiment: Experiment) -> dict[str, object]:

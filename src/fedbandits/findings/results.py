@@ -33,7 +33,8 @@ class Results:
     """The columns of `frame` that say where in a sweep a row belongs; empty without a sweep."""
     frame: pd.DataFrame
     """One row per (algorithm, sweep point, seed, step): algorithm, sweep columns, seed, clients, those of
-    `Trace.frame`, seconds. Cumulative, as in a trace; `clients` and `seconds` belong to the whole run."""
+    `Trace.frame`, seconds. Cumulative, as in a trace; `clients` and `seconds` belong to the whole run. Where claims
+    chose seeds for their instances, these are among them, and no fair sample: see `compared`."""
     claims: Sequence[Verdict] = field(default_factory=list)
     missing: int = 0
     """How many runs are still to be done, in a directory whose experiment was interrupted."""
@@ -117,6 +118,11 @@ class Results:
         )
         frame = tidy(ranked, sweep)
         final = final_rows(frame, sweep)
+        rows_of_all, ends_of_all = frame, final
+        unchosen = _wanted(settings, chosen=False)
+        if len(unchosen) < len(wanted):
+            rows_of_all = tidy([row for row in ranked if (_case(row[0], row[1]), row[2]) in unchosen], sweep)
+            ends_of_all = final_rows(rows_of_all, sweep)
         return cls(
             title=settings["title"],
             source=settings["source"],
@@ -125,14 +131,21 @@ class Results:
             sweep=sweep,
             frame=frame,
             claims=[
-                _priced(claim, claim.judge(frame, final), final, ["algorithm", *sweep])
+                _priced(
+                    claim,
+                    claim.judge(frame, final) if claim.kinds else claim.judge(rows_of_all, ends_of_all),
+                    final if claim.kinds else ends_of_all,
+                    ["algorithm", *sweep],
+                )
                 if ranked
                 else Verdict(claim.text, "undecided", "no run is finished")
                 for claim in parse_claims(settings["claims"])
             ],
             missing=len(wanted) - len(ranked),
             published=[
-                Published.model_validate(figure).beside(final) for figure in settings.get("published", []) if ranked
+                Published.model_validate(figure).beside(ends_of_all)
+                for figure in settings.get("published", [])
+                if ranked
             ],
             portraits=[Portrait(row[0], row[1], row[2], row[3].portrait) for row in ranked if row[3].portrait],
         )
@@ -183,12 +196,13 @@ def _priced(claim: Claim, verdict: Verdict, final: pd.DataFrame, key: list[str])
     return replace(verdict, details={**verdict.details, "seconds_to_decide": seconds})
 
 
-def _wanted(settings: Mapping[str, Any]) -> set[tuple[tuple[Any, ...], int]]:
-    """Every case under every seed, its own further ones among them."""
+def _wanted(settings: Mapping[str, Any], *, chosen: bool = True) -> set[tuple[tuple[Any, ...], int]]:
+    """Every case under every seed, its own further ones among them, and those that are `chosen` for their instances."""
+    own = ("further", "chosen") if chosen else ("further",)
     return {
         (_case(case["label"], case["point"]), seed)
         for case in settings["cases"]
-        for seed in (*settings["seeds"], *case.get("further", ()))
+        for seed in (*settings["seeds"], *(seed for name in own for seed in case.get(name, ())))
     }
 
 

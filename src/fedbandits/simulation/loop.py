@@ -37,6 +37,7 @@ from fedbandits.simulation.arguments import (
 )
 from fedbandits.simulation.episodes import EpisodeBook
 from fedbandits.simulation.gauges import STANDARD, Coverage, Gauge
+from fedbandits.simulation.instances import smallest_gap, world_of
 from fedbandits.simulation.memory import check_memory
 from fedbandits.simulation.options import Options, RunOptions
 from fedbandits.simulation.rounds import play
@@ -122,7 +123,7 @@ class Simulation(Stateful):
             raise ConfigError(f"seed: must not be negative (got {seed})")
         check_memory(algorithm, environment, horizon)
         seeds = seeds_of(seed)
-        self.world = _world(environment, horizon, seeds.world)
+        self.world = world_of(environment, horizon, seeds.world)
         problem = posed(self.world, algorithm, chosen.network, seeds.graph)
         n = problem.agents
         self.honest = np.ones(n, dtype=np.bool_)
@@ -155,6 +156,7 @@ class Simulation(Stateful):
         self._problem = problem
         self._theory = chosen.theory
         self._seconds = 0.0
+        self._smallest_gap = smallest_gap(self.world)
         self._earned, self._missed = Recycled(), Recycled()
         self._walk: Walk | None = None
         self._at_hand = False
@@ -211,6 +213,7 @@ class Simulation(Stateful):
             portrait=self._portrait(),
             privacy=None if spent is None else Privacy(spent, self.agents.delta, self.agents.protection()),
             bounds=self._bounds(),
+            smallest_gap=self._smallest_gap,
         )
 
     def state(self) -> State:
@@ -468,13 +471,3 @@ def _of_steps(decisions: FloatArray) -> FloatArray:
 def _blas() -> ThreadpoolController:
     """Whose threads are limited; looking for libraries anew takes as long as a thousand decisions."""
     return ThreadpoolController()
-
-
-def _world(environment: object, horizon: int, seed: np.random.SeedSequence) -> World:
-    world = environment.world(horizon, seed)  # type: ignore[attr-defined]
-    if not isinstance(world, World):
-        raise ConfigError(
-            f"environment: {type(environment).__name__}.world returned {type(world).__name__}, which is no World; "
-            "make it a subclass of fedbandits.environments.World, with turn and pay"
-        )
-    return world

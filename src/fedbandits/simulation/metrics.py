@@ -60,6 +60,11 @@ def _bound(side: str) -> Callable[[Trace], FloatArray]:
     return read
 
 
+def _smallest_gap(trace: Trace) -> FloatArray:
+    """The same at every step."""
+    return np.full(len(trace.regret), trace.smallest_gap)
+
+
 _WAYS = {"up": "to the server", "down": "to the clients", "peer": "between clients, once for every link crossed"}
 _SENT = {
     "messages": "transfers that carried at least one array",
@@ -198,6 +203,12 @@ _TABLE = (
             summarised=True,
         )
         for side in BOUNDS
+    ),
+    Metric(
+        "smallest_gap",
+        "Smallest gap",
+        "mean reward of the best arm less that of the next, where everybody is always shown the same arms",
+        read=_smallest_gap,
     ),
     *(
         Metric(

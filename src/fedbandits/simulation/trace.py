@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -65,6 +66,9 @@ class Trace:
     """What theory says of the group regret at the horizon: "upper", "lower", both or neither; see `contract.Bounds`. On
     this very instance where its arms stay the same, else on the worst of its size. An upper bound that is infinite
     and a lower one of zero say nothing, and are no numbers in `frame`."""
+    smallest_gap: float = math.nan
+    """Mean reward of the best arm less that of the next, where everybody is always shown the same arms; else NaN. How
+    hard the instance is."""
 
     def __post_init__(self) -> None:
         if unknown := self.bounds.keys() - set(BOUNDS):

@@ -36,6 +36,13 @@ class Case:
     options: RunOptions = field(default_factory=RunOptions)
     further: Sequence[int] = ()
     """Seeds under which it is run beyond those of the study, because a claim asks for more of it."""
+    chosen: Sequence[int] = ()
+    """Seeds under which it is run because of the instances they stand for: no fair sample, but for claims that know."""
+
+    @property
+    def own(self) -> frozenset[int]:
+        """All seeds that are its own."""
+        return frozenset({*self.further, *self.chosen})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,6 +90,7 @@ def run_study(
                 "label": case.label,
                 "point": plain(case.point),
                 **({"further": list(case.further)} if case.further else {}),
+                **({"chosen": list(case.chosen)} if case.chosen else {}),
             }
             for case in study.cases
         ],
@@ -90,7 +98,7 @@ def run_study(
         "published": list(study.published),
         "seeds": chosen,
     }
-    shared = frozenset(chosen)
+    shared, own = frozenset(chosen), [case.own for case in study.cases]
     tasks = [
         Task(
             case.label,
@@ -103,9 +111,9 @@ def run_study(
             case.options,
             portrayed=seed in shared,  # claims may ask for thousands of others, and pictures are of what all have met
         )
-        for seed in sorted({*chosen, *(seed for case in study.cases for seed in case.further)})
-        for case in study.cases
-        if seed in shared or seed in case.further
+        for seed in sorted(shared.union(*own))
+        for case, further in zip(study.cases, own, strict=True)
+        if seed in shared or seed in further
     ]
     store = None
     if out is not None:

@@ -5,6 +5,9 @@ one seed, so comparisons use the differences within each seed. A claim *holds* i
 *fails* if the whole interval speaks against it, and is *undecided* otherwise, always so with fewer than three seeds.
 Where a claim makes k comparisons, each has confidence 1 - 0.05/k (Bonferroni), so that the verdict as a whole keeps
 95 %. So it is with a claim that is looked at for the k-th time, having been undecided by fewer seeds.
+
+Where seeds were chosen by kinds of instances (`strata`) the interval is that of the weighted mean. They are no fair
+sample, and no other claim is judged by them.
 """
 
 from fedbandits.findings.claims.between import Between

@@ -11,6 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from fedbandits.contract.arrays import BoolArray, FloatArray
 from fedbandits.contract.catalogue import ConfigError
 from fedbandits.findings.claims.interval import CONFIDENCE, FEWEST_SEEDS, Interval
+from fedbandits.findings.claims.strata import Strata
 from fedbandits.findings.claims.verdict import Finding, Verdict
 from fedbandits.findings.metrics import measure
 from fedbandits.findings.numbers import rounded
@@ -49,6 +50,13 @@ class BaseClaim(BaseModel):
     def speaks_of(self, label: str, point: Mapping[str, Any]) -> bool:
         """Whether runs of an algorithm at a sweep point have a say in it."""
         return label in self.labels and all(point.get(name) == value for name, value in self.at.items())
+
+    @property
+    def kinds(self) -> Strata | None:
+        """The kinds of instances it asks for seeds of; None where it takes seeds as they come, which then are the only
+        ones it may be judged by.
+        """
+        return getattr(self, "strata", None)
 
     def judge(self, frame: pd.DataFrame, final: pd.DataFrame) -> Verdict:
         """The verdict by the runs in `frame`, whose last rows are `final`."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from scipy.special import betaincinv, stdtrit
 
-from fedbandits.contract.arrays import BoolArray, FloatArray
+from fedbandits.contract.arrays import BoolArray, FloatArray, IntArray
 from fedbandits.findings.claims.verdict import Finding
 from fedbandits.findings.numbers import number
 
@@ -44,6 +44,28 @@ class Interval:
         spread = float(np.std(values, ddof=1))
         reach = _reach(count, spread, tail)
         return cls(mean, mean - reach, mean + reach, count, spread, tail)
+
+    @classmethod
+    def stratified(cls, values: FloatArray, kinds: IntArray, weights: FloatArray, comparisons: int = 1) -> Interval:
+        """Of the mean over all instances, if `values` (seeds,) are of `kinds` (seeds,) that are `weights` (H,) of all.
+
+        t-interval with Satterthwaite's (1946) degrees of freedom. Unbounded if a kind has too few seeds. `spread` is
+        that of seeds which, without kinds, would tell as much.
+        """
+        parts = [values[kinds == kind] for kind in range(len(weights))]
+        counts = np.array([len(part) for part in parts])
+        mean = math.fsum(
+            w * float(np.mean(part)) if len(part) else math.nan for w, part in zip(weights, parts, strict=True)
+        )
+        count = int(counts.sum())
+        if counts.min() < FEWEST_SEEDS or not np.isfinite(values).all():
+            return cls(mean, -math.inf, math.inf, count)
+        tail = (1 - CONFIDENCE) / comparisons / 2
+        shares = weights**2 * np.array([np.var(part, ddof=1) for part in parts]) / counts
+        variance = float(shares.sum())
+        freedom = variance**2 / float((shares**2 / (counts - 1)).sum()) if variance > 0 else count - len(parts)
+        reach = float(stdtrit(freedom, 1 - tail)) * math.sqrt(variance)
+        return cls(mean, mean - reach, mean + reach, count, math.sqrt(variance * count), tail)
 
     @classmethod
     def share(cls, hits: BoolArray, comparisons: int = 1) -> Interval:

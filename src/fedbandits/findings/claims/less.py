@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Annotated, Literal, NamedTuple, Self
 
 import numpy as np
 import pandas as pd
 from pydantic import Field, model_validator
 
-from fedbandits.contract.arrays import FloatArray
+from fedbandits.contract.arrays import FloatArray, IntArray
 from fedbandits.findings.claims.claim import BaseClaim
 from fedbandits.findings.claims.interval import FEWEST_SEEDS, Interval
 from fedbandits.findings.claims.pairing import means, paired
+from fedbandits.findings.claims.strata import Strata
 from fedbandits.findings.claims.verdict import Finding, Verdict, all_of
 from fedbandits.findings.numbers import number
 
@@ -27,6 +29,8 @@ class Less(BaseClaim):
     With `every` it is a claim about each run and not about the mean: it fails where a single seed speaks against it.
     With `share` it is one about that: in more than this share of runs, which few runs that have many times as much of
     it as the others cannot tip, as they can a mean.
+
+    With `strata` more seeds are run of instances in which runs differ much than of others, and count for less each.
     """
 
     kind: Literal["less"]
@@ -38,11 +42,16 @@ class Less(BaseClaim):
     since: Annotated[float, Field(ge=0, lt=1)] = 0.0
     every: bool = False
     share: Annotated[float, Field(gt=0, lt=1)] | None = None
+    strata: Strata | None = None
 
     @model_validator(mode="after")
     def _of_one_thing(self) -> Self:
         if self.every and self.share is not None:
             raise ValueError("share: every run is more than any share of them; leave out `share` or `every`")
+        if self.strata is not None and (self.every or self.share is not None):
+            raise ValueError("strata: are for means; leave out `strata`, or `every` and `share`")
+        if self.strata is not None and self.seeds is not None:
+            raise ValueError("seeds: strata say how many there are of each kind; leave out `seeds` or `strata`")
         return self
 
     @property
@@ -60,11 +69,11 @@ class Less(BaseClaim):
         columns = [self._by_seed(final, label, self.metric) for label in self.labels]
         if self.since > 0:
             columns = [end - self._before(frame, label) for end, label in zip(columns, self.labels, strict=True)]
-        pairs = paired(columns)
+        pairs, kinds = self._sorted_out(columns, final)
         apart = [pairs[:, 0] - self.factor * other - self.plus for other in pairs.T[1:]]
-        gaps = [self._interval(runs, len(self.others)) for runs in apart]
+        gaps = [self._over(runs, kinds) for runs in apart]
         found = [self._found(gap, runs) for gap, runs in zip(gaps, apart, strict=True)]
-        of, *than = means(pairs)
+        of, *than = means(pairs) if kinds is None else [self._over(level, kinds).mean for level in pairs.T]
         times = "" if self.factor == 1 else f" {number(self.factor)} times"
         plus = "" if self.plus == 0 else f" and {number(self.plus)}"
         told = (
@@ -75,7 +84,7 @@ class Less(BaseClaim):
         shares = {other: one.share.plain() for other, one in zip(self.others, found, strict=True) if one.share}
         return self._says(
             all_of([one.finding for one in found]),
-            f"{self.metric}{after} {number(of)} of {self.of},{times} " + f";{times} ".join(told),
+            f"{self.metric}{after} {number(of)} of {self.of},{times} " + f";{times} ".join(told) + self._weighed,
             len(pairs),
             [one.needed for one in found if one.finding == "undecided" and not self.every],
             of=of,
@@ -83,6 +92,30 @@ class Less(BaseClaim):
             difference={other: gap.plain() for other, gap in zip(self.others, gaps, strict=True)},
             **({"share": shares} if shares else {}),
         )
+
+    @property
+    def _weighed(self) -> str:
+        """What is to be said of strata."""
+        if self.strata is None:
+            return ""
+        return (
+            f"; instances of {len(self.strata.shares)} kinds by {self.strata.by}, each with the weight it has among all"
+        )
+
+    def _sorted_out(self, columns: Sequence[pd.Series], final: pd.DataFrame) -> tuple[FloatArray, IntArray | None]:
+        """(seeds, 1 + others) the `columns` under the seeds that all have; the kind of each, None without strata."""
+        if self.strata is None:
+            return paired(columns), None
+        hardness = self._by_seed(final, self.of, self.strata.by)
+        table = pd.concat([*columns, hardness], axis=1, join="inner")
+        kinds = self.strata.kinds(table.iloc[:, -1])
+        return table.iloc[:, :-1].to_numpy(dtype=np.float64)[kinds >= 0], kinds[kinds >= 0]
+
+    def _over(self, runs: FloatArray, kinds: IntArray | None) -> Interval:
+        """The interval of what differs between two, or of anything else that every run has."""
+        if self.strata is None or kinds is None:
+            return self._interval(runs, len(self.others))
+        return Interval.stratified(runs, kinds, self.strata.weights, len(self.others) * self.looks)
 
     def _found(self, gap: Interval, runs: FloatArray) -> _Found:
         """Of one of the others, from the differences `runs` (seeds,) and their `gap`."""
