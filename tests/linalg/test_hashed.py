@@ -11,20 +11,20 @@ from scipy import stats
 from fedbandits.linalg import directions
 from fedbandits.linalg import hashed as parts
 from fedbandits.linalg.hashed import room_for_normals
-from fedbandits.linalg.jit import jit_exactly
+from fedbandits.linalg.jit import jit
 
 
-@jit_exactly
+@jit
 def hashed(k0, k1, x0, x1):
     return parts.hashed(k0, k1, x0, x1)
 
 
-@jit_exactly
+@jit
 def hashed_normals(k0, k1, salt, room):
     parts.hashed_normals(k0, k1, salt, room)
 
 
-@jit_exactly
+@jit
 def unit_lanes(normals, scale, theta, own, lanes, means, row):
     directions.unit_lanes(normals, scale, theta, own, lanes, means, row)
 

@@ -13,7 +13,7 @@ from numba.core import types
 from numba.core.caching import NullCache
 from numba.extending import overload
 
-from fedbandits.linalg.jit import jit, jit_inside, jit_nested, jit_part_exactly
+from fedbandits.linalg.jit import jit, jit_inside, jit_nested, jit_part
 
 KERNELS = """
 import numpy as np
@@ -67,7 +67,7 @@ def test_functions_compiled_by_several_processes_share_what_they_are_made_of(tmp
 
 
 def test_python_cannot_call_them_and_is_told_so():
-    @jit_part_exactly
+    @jit_part
     def half(x):
         return x / 2
 

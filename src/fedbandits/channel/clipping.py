@@ -9,7 +9,7 @@ import numpy as np
 from fedbandits.contract.arrays import BoolArray, FloatArray, IntArray
 from fedbandits.contract.facts import Embedding, Norms, Range
 from fedbandits.contract.problem import Problem
-from fedbandits.linalg.jit import jit_exactly, jit_part_exactly
+from fedbandits.linalg.jit import jit, jit_part
 
 
 class Limits(NamedTuple):
@@ -47,7 +47,7 @@ def clipped(
     return arms, picks, left
 
 
-@jit_part_exactly
+@jit_part
 def factor(arms: FloatArray, row: int, pick: int, longest: float) -> float:
     """By what the arm `pick` of `arms[row]` (d, K) is multiplied so that its norm is at most `longest`.
 
@@ -72,7 +72,7 @@ def factor(arms: FloatArray, row: int, pick: int, longest: float) -> float:
     return longest / max(norm, 1e-300) if norm > longest else 1.0
 
 
-@jit_exactly
+@jit
 def _factors(chosen: FloatArray, longest: float) -> FloatArray:
     """(w, d, 1) -> (w,)."""
     found = np.empty(len(chosen))

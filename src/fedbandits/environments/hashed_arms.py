@@ -19,7 +19,7 @@ from fedbandits.environments.arms import Spread, deviations
 from fedbandits.linalg.borrowing import borrowed
 from fedbandits.linalg.directions import unit_lanes
 from fedbandits.linalg.hashed import Room, hashed, hashed_normals, room_for_normals
-from fedbandits.linalg.jit import jit_exactly, jit_inside, jit_inside_exactly
+from fedbandits.linalg.jit import jit, jit_inside
 from fedbandits.linalg.links import to_means
 from fedbandits.linalg.recycled import Recycled
 
@@ -46,7 +46,7 @@ class Hashed(NamedTuple):
     room: Room
 
 
-@jit_inside_exactly
+@jit_inside
 def _show(arms: Hashed, step: int, i: int, lanes: FloatArray, means: FloatArray, row: int) -> None:
     """Write what agent i sees in `step` into `lanes[row]` (d, K), and the scores <theta_i, x> into `means[row]`."""
     _, dim, count = lanes.shape
@@ -61,7 +61,7 @@ def _show(arms: Hashed, step: int, i: int, lanes: FloatArray, means: FloatArray,
             means[row, k] += arms.theta[own, dim - 1]
 
 
-@jit_inside_exactly
+@jit_inside
 def _look_out(means: FloatArray, row: int) -> tuple[float, float]:
     """The highest of `means[row]` (K,), and their mean."""
     best, total = means[row, 0], means[row, 0]
@@ -81,7 +81,7 @@ def _show_in_block(arms: Hashed, block: Block, s: int, a: int, i: int) -> int:
     return 0
 
 
-@jit_exactly
+@jit
 def _show_all(arms: Hashed, first: int, who: IntArray, lanes: FloatArray, means: FloatArray) -> None:
     arms = borrowed(arms)
     steps, awake = who.shape
@@ -90,7 +90,7 @@ def _show_all(arms: Hashed, first: int, who: IntArray, lanes: FloatArray, means:
             _show(arms, first + s, who[s, a], lanes, means, s * awake + a)
 
 
-@jit_exactly
+@jit
 def _look_out_all(means: FloatArray, best: FloatArray, chance: FloatArray) -> None:
     for row in range(len(means)):
         best[row], chance[row] = _look_out(means, row)

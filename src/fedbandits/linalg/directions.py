@@ -5,13 +5,13 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from fedbandits.linalg.jit import jit_inside_exactly
+from fedbandits.linalg.jit import jit_inside
 from fedbandits.linalg.simd import Address, Value, add, address, load, mul, over, root, store, target, zero
 
 Floats = NDArray[np.float64]
 
 
-@jit_inside_exactly
+@jit_inside
 def _unit_tile(
     none: Value, normals: Address, scale: Address, theta: Address, d: int, arms: int, lanes: Address, means: Address
 ) -> None:
@@ -28,7 +28,7 @@ def _unit_tile(
         store(lanes, j * arms, mul(mul(load(0.0, scale, j), load(none, normals, j * arms)), weight))
 
 
-@jit_inside_exactly
+@jit_inside
 def unit_lanes(normals: Floats, scale: Floats, theta: Floats, own: int, lanes: Floats, means: Floats, row: int) -> None:
     """Write the K columns of s z / |s z| into `lanes[row]` (d, K), and <theta[own], .> of them into `means[row]` (K,).
 

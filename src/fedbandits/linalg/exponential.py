@@ -18,7 +18,7 @@ from llvmlite import ir
 from numba.core import types
 from numba.extending import intrinsic
 
-from fedbandits.linalg.jit import jit_exactly, jit_part_exactly
+from fedbandits.linalg.jit import jit, jit_part
 from fedbandits.linalg.simd import Value, add, between, mul, raised, where_within
 
 _LARGE = 1.5 * 2.0**52
@@ -29,7 +29,7 @@ _LOG_2, _LOG_2_REST = 6.93147180369123816490e-01, 1.90821492927058770002e-10
 _C2, _C3, _C4, _C5, _C6, _C7, _C8, _C9, _C10, _C11, _C12, _C13 = (1.0 / math.factorial(k) for k in range(2, 14))
 
 
-@jit_exactly
+@jit
 def exponential(x: float) -> float:
     """exp(x), within 2 units in the last place; 0 below -708, infinite above 709."""
     within = min(max(x, _LOWEST), _HIGHEST)
@@ -42,7 +42,7 @@ def exponential(x: float) -> float:
     return 0.0 if x < _LOWEST else math.inf if x > _HIGHEST else scaled
 
 
-@jit_part_exactly
+@jit_part
 def exponentials(x: Value) -> Value:
     """`exponential` of every double in Lanes."""
     within = between(x, _LOWEST, _HIGHEST)

@@ -18,7 +18,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from fedbandits.linalg.jit import jit_inside_exactly
+from fedbandits.linalg.jit import jit_inside
 
 Words = NDArray[np.uint32]
 Singles = NDArray[np.float32]
@@ -56,14 +56,14 @@ _S0, _S1, _S2 = (np.float32(number) for number in (-1.9515295891e-4, 8.332160873
 _C0, _C1, _C2 = (np.float32(number) for number in (2.443315711809948e-5, -1.388731625493765e-3, 4.166664568298827e-2))
 
 
-@jit_inside_exactly
+@jit_inside
 def _round(x0: np.uint32, x1: np.uint32, by: int) -> tuple[np.uint32, np.uint32]:
     x0 = np.uint32(x0 + x1)
     x1 = np.uint32((x1 << np.uint32(by)) | (x1 >> np.uint32(32 - by)))
     return x0, np.uint32(x1 ^ x0)
 
 
-@jit_inside_exactly
+@jit_inside
 def hashed(k0: np.uint32, k1: np.uint32, x0: np.uint32, x1: np.uint32) -> tuple[np.uint32, np.uint32]:
     """The counter (x0, x1), enciphered by the key (k0, k1): for every key a permutation of all pairs."""
     k2 = np.uint32(k0 ^ k1 ^ _PARITY)
@@ -102,7 +102,7 @@ def room_for_normals(count: int) -> Room:
     return Room(first, second, np.empty(pairs, np.float32), np.empty(2 * pairs))
 
 
-@jit_inside_exactly
+@jit_inside
 def hashed_normals(k0: np.uint32, k1: np.uint32, salt: np.uint32, room: Room) -> None:
     """Fill `room.normals` (2m,) with independent normal numbers that (k0, k1) and `salt` stand for.
 

@@ -15,47 +15,27 @@ from fedbandits.linalg.shelf import Shelf
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-_ANY_ORDER = {"reassoc", "contract", "nsz"}
-_IN_ORDER = {"contract", "nsz"}
-INSIDE: dict[str, Any] = {"fastmath": _ANY_ORDER, "forceinline": True, **PART}
+INSIDE: dict[str, Any] = {"forceinline": True, **PART}
 """Numba's options of `jit_inside`."""
 
 
 def jit(function: F) -> F:
     """Compile `function` to one-thread machine code, kept on disk for the next process.
 
-    Sums may be reassociated and fused (`reassoc`, `contract`) so that loops become SIMD; nothing
-    may assume that NaN or infinity cannot occur. Kernels work agent by agent in a fixed order,
-    hence a population of n and n populations of one give the same bits.
+    Every operation is done as it is written (IEEE 754, no `fastmath`): sums are added up in their order, and products
+    are rounded before they are added to something. A number is then the same in every copy of a function, of which
+    there is one in each function that calls it, and whatever is computed beside it; hence a population of n and n
+    populations of one give the same bits. Were any of it left to the compiler, it would decide anew for each copy, and
+    which of them a process runs depends on what it has loaded first.
+
+    What should be added up in registers, or be rounded once, says so (`linalg.simd`).
     """
-    return _compiled(function, fastmath=_ANY_ORDER)
-
-
-def jit_in_order(function: F) -> F:
-    """As `jit`, but sums are added up in the order in which they are written, though fused with products: where a
-    number must not depend on which others are computed beside it.
-    """
-    return _compiled(function, fastmath=_IN_ORDER)
-
-
-def jit_exactly(function: F) -> F:
-    """As `jit`, but every operation is done as it is written: for code that relies on rounding."""
-    return _compiled(function, fastmath=False)
+    return _compiled(function)
 
 
 def jit_part(function: F) -> F:
     """As `jit`, for what only compiled functions call (`linalg.parts`): Python cannot."""
-    return _compiled(function, fastmath=_ANY_ORDER, **PART)
-
-
-def jit_part_in_order(function: F) -> F:
-    """As `jit_in_order`, for what only compiled functions call."""
-    return _compiled(function, fastmath=_IN_ORDER, **PART)
-
-
-def jit_part_exactly(function: F) -> F:
-    """As `jit_exactly`, for what only compiled functions call."""
-    return _compiled(function, fastmath=False, **PART)
+    return _compiled(function, **PART)
 
 
 def jit_inside(function: F) -> F:
@@ -63,16 +43,6 @@ def jit_inside(function: F) -> F:
     be passed on.
     """
     return _compiled(function, **INSIDE)
-
-
-def jit_inside_in_order(function: F) -> F:
-    """As `jit_inside`, sums being added up as in `jit_in_order`."""
-    return _compiled(function, **(INSIDE | {"fastmath": _IN_ORDER}))
-
-
-def jit_inside_exactly(function: F) -> F:
-    """As `jit_inside`, every operation being done as it is written."""
-    return _compiled(function, **(INSIDE | {"fastmath": False}))
 
 
 def jit_nested(function: F) -> F:

@@ -23,6 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedbandits.linalg.jit import jit, jit_part
+from fedbandits.linalg.kernels import dot_at
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -359,7 +360,4 @@ def plan_jointly(
             for a in range(ng):
                 moment[m * qr + g[0][a]] += g[1][a] * total
         for j in range(p):
-            total = 0.0
-            for k in range(p):
-                total += inverses[h, j, k] * moment[k]
-            weights[h, j] = total
+            weights[h, j] = dot_at(inverses, (h * p + j) * p, moment, 0, p)

@@ -484,6 +484,15 @@ def dot(a: Address, b: Address, d: int) -> float:
 
 
 @jit_inside
+def dot_at(a: Floats, i: int, b: Floats, j: int, d: int) -> float:
+    """<a[i : i + d], b[j : j + d]> of C-contiguous arrays, taken as flat; they may be the caller's own, not only those
+    it was handed.
+    """
+    result: float = dot(address(a, i), address(b, j), d)
+    return result
+
+
+@jit_inside
 def product(matrix: Address, x: Address, d: int, out: Address) -> None:
     """out = M x for a symmetric M, whose rows serve as its columns."""
     weighted(x, matrix, d, d, d, out)

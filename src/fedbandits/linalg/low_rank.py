@@ -5,9 +5,6 @@ For G' = G + L^T L, with L (k, d), and V = G + lambda I (Woodbury):
     V'^-1 = V^-1 - W^T W,    W = C^-1 L V^-1,    C C^T = I + L V^-1 L^T,    log det V' = log det V + 2 sum log C_jj
 
 which takes O(k d^2) instead of the O(d^3) of a factorisation.
-
-Sums are added up in the order in which they are written: parts are compiled once for each way that leads to them, and
-sums over the k rows would otherwise have the order that suits the machine in one copy, and another one in the next.
 """
 
 from __future__ import annotations
@@ -17,7 +14,7 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from fedbandits.linalg.jit import jit_in_order, jit_inside_in_order, jit_part_in_order
+from fedbandits.linalg.jit import jit, jit_inside, jit_part
 from fedbandits.linalg.kernels import dot
 from fedbandits.linalg.recycled import read_only
 from fedbandits.linalg.simd import Address, Value, add, address, load, mul, muladd, store, target, total, zero
@@ -44,7 +41,7 @@ def _rows(array: Floats) -> Floats:
     return read_only(np.ascontiguousarray(array))
 
 
-@jit_in_order
+@jit
 def write_square(x: Floats, out: Floats) -> None:
     """Write x x^T, for x (d,), to `out` (d, d)."""
     for i in range(len(x)):
@@ -68,7 +65,7 @@ def follow(before: Floats, after: Floats, most: int, inverse: Floats, moment: Fl
     return None if np.isnan(grown) else grown
 
 
-@jit_in_order
+@jit
 def _follow(before: Floats, after: Floats, most: int, inverse: Floats, moment: Floats, theta: Floats) -> float:
     """NaN where there is no factor."""
     for value in moment:
@@ -79,7 +76,7 @@ def _follow(before: Floats, after: Floats, most: int, inverse: Floats, moment: F
     return np.nan if rank < 0 else _add(inverse, factor[:rank], moment, theta)
 
 
-@jit_in_order
+@jit
 def _factor(before: Floats, after: Floats, factor: Floats) -> int:
     """The rank, or -1."""
     most, d = factor.shape
@@ -113,7 +110,7 @@ def _factor(before: Floats, after: Floats, factor: Floats) -> int:
     return rank if _is_all(before, after, factor, rank, d * rounding * rounding) else -1
 
 
-@jit_part_in_order
+@jit_part
 def _is_all(before: Floats, after: Floats, factor: Floats, rank: int, most: float) -> bool:
     """Whether the squares of after - before - L^T L, L being the first `rank` rows of `factor`, add up to no more than
     `most` in any row up to its diagonal.
@@ -137,7 +134,7 @@ def _is_all(before: Floats, after: Floats, factor: Floats, rank: int, most: floa
     return True
 
 
-@jit_inside_in_order
+@jit_inside
 def _add_left(squares: Value, new: Address, old: Address, factor: Address, d: int, rank: int, i: int, j: int) -> Value:
     """`squares` and those of what is left in row i, over the columns from j on that it spans."""
     rest = add(load(squares, new, j), mul(-1.0, load(squares, old, j)))
@@ -148,7 +145,7 @@ def _add_left(squares: Value, new: Address, old: Address, factor: Address, d: in
     return muladd(rest, rest, squares)
 
 
-@jit_in_order
+@jit
 def _add(inverse: Floats, factor: Floats, moment: Floats, theta: Floats) -> float:
     rows = _products(factor, inverse)
     inner = np.dot(rows, factor.T)
@@ -171,7 +168,7 @@ def _add(inverse: Floats, factor: Floats, moment: Floats, theta: Floats) -> floa
     return grown
 
 
-@jit_part_in_order
+@jit_part
 def _products(factor: Floats, matrix: Floats) -> Floats:
     """(k, d) L M for a symmetric M, in one pass over it: k is too small for BLAS to be worth copying M for."""
     out = np.empty(factor.shape)
@@ -179,7 +176,7 @@ def _products(factor: Floats, matrix: Floats) -> Floats:
     return out
 
 
-@jit_part_in_order
+@jit_part
 def _products_into(factor: Floats, matrix: Floats, out: Floats) -> None:
     rank, d = factor.shape
     rows, weights, found = address(matrix, 0), address(factor, 0), target(out, 0)
@@ -194,7 +191,7 @@ def _products_into(factor: Floats, matrix: Floats, out: Floats) -> None:
             store(found, k * d + i, dot(address(rows, i * d), address(weights, k * d), d))
 
 
-@jit_part_in_order
+@jit_part
 def _dots_of_two(rows: Address, factor: Address, d: int, out: Address) -> None:
     """Write the products of four rows with two of L."""
     none = zero(1)
@@ -216,7 +213,7 @@ def _dots_of_two(rows: Address, factor: Address, d: int, out: Address) -> None:
     _finish(rows, other, d, b0, b1, b2, b3, address(out, d))
 
 
-@jit_part_in_order
+@jit_part
 def _dots_of_one(rows: Address, factor: Address, d: int, out: Address) -> None:
     """Write the products of four rows with one of L."""
     none = zero(1)
@@ -229,7 +226,7 @@ def _dots_of_one(rows: Address, factor: Address, d: int, out: Address) -> None:
     _finish(rows, factor, d, a0, a1, a2, a3, out)
 
 
-@jit_inside_in_order
+@jit_inside
 def _finish(rows: Address, factor: Address, d: int, a0: Value, a1: Value, a2: Value, a3: Value, out: Address) -> None:
     """Write four products, of which a0 to a3 are what whole registers have given."""
     s0, s1, s2, s3 = total(a0), total(a1), total(a2), total(a3)
@@ -243,7 +240,7 @@ def _finish(rows: Address, factor: Address, d: int, a0: Value, a1: Value, a2: Va
     store(out, 3, s3)
 
 
-@jit_part_in_order
+@jit_part
 def _subtract_squares(matrix: Floats, rows: Floats, moment: Floats, theta: Floats) -> None:
     """M -= W^T W, each entry rounded as the one opposite, and theta = M b on the way."""
     rank, d = rows.shape
@@ -271,7 +268,7 @@ def _subtract_squares(matrix: Floats, rows: Floats, moment: Floats, theta: Float
         store(found, i, dot(address(entries, i * d), weights, d))
 
 
-@jit_part_in_order
+@jit_part
 def _subtract_tile(none: Value, row: Address, own: Address, factor: Address, d: int, rank: int, j: int) -> None:
     """Four rows of M - W^T W, over the columns from j on that `none` spans; `own` are the four of W that say how much
     of its columns, `factor`, to take.

@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from fedbandits.linalg.jit import jit, jit_part, jit_part_in_order
+from fedbandits.linalg.jit import jit, jit_part
 from fedbandits.linalg.kernels import (
     Floats,
     backward_solved,
@@ -68,7 +68,7 @@ def project_one(
     return _on_sphere(point, d, pitch, radius, whole, np.empty((d, pitch)), np.empty((4, pitch)))
 
 
-@jit_part_in_order
+@jit_part
 def _on_sphere(point: Address, d: int, pitch: int, radius: float, matrix: Floats, factor: Floats, rows: Floats) -> bool:
     upper, work = target(factor, 0), target(rows, 0)
     right, theta, back = target(rows, pitch), target(rows, 2 * pitch), target(rows, 3 * pitch)

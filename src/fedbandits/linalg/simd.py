@@ -257,14 +257,13 @@ def muladd(typingctx: Any, a: Any, b: Any, c: Any) -> Any:
 @_inside
 def mul(typingctx: Any, a: Any, b: Any) -> Any:
     """`a b`, scalars being spread."""
-    # A flag of its own keeps the product from the caller's `reassoc`.
-    return _elementwise(lambda builder, kind, x, y: builder.fmul(x, y, flags=("nsz",)), a, b)
+    return _elementwise(lambda builder, kind, x, y: builder.fmul(x, y), a, b)
 
 
 @_inside
 def add(typingctx: Any, a: Any, b: Any) -> Any:
     """`a + b`, scalars being spread."""
-    return _elementwise(lambda builder, kind, x, y: builder.fadd(x, y, flags=("nsz",)), a, b)
+    return _elementwise(lambda builder, kind, x, y: builder.fadd(x, y), a, b)
 
 
 @_inside
@@ -273,7 +272,7 @@ def root(typingctx: Any, a: Any) -> Any:
 
     def emit(builder: Any, kind: ir.Type, x: Any) -> Any:
         nought = ir.Constant(kind, [0.0] * REGISTER if kind == _VECTOR else 0.0)
-        negative = builder.fcmp_ordered("<", x, nought, flags=("nsz",))
+        negative = builder.fcmp_ordered("<", x, nought)
         return _call(builder, "sqrt", kind, builder.select(negative, nought, x))
 
     return _elementwise(emit, a)
@@ -357,7 +356,7 @@ def raised(typingctx: Any, a: Any, b: Any) -> Any:
 @_inside
 def over(typingctx: Any, a: Any, b: Any) -> Any:
     """`a / b`, scalars being spread."""
-    return _elementwise(lambda builder, kind, x, y: builder.fdiv(x, y, flags=("nsz",)), a, b)
+    return _elementwise(lambda builder, kind, x, y: builder.fdiv(x, y), a, b)
 
 
 @_inside
@@ -369,10 +368,10 @@ def total(typingctx: Any, a: Any) -> Any:
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         first, *others = _registers(builder, a, args[0], a)
         for other in others:
-            first = builder.fadd(first, other, flags=("nsz",))
+            first = builder.fadd(first, other)
         item = [builder.extract_element(first, _INT32(k)) for k in range(REGISTER)]
-        even = builder.fadd(item[0], item[2], flags=("nsz",))
-        odd = builder.fadd(item[1], item[3], flags=("nsz",))
-        return builder.fadd(even, odd, flags=("nsz",))
+        even = builder.fadd(item[0], item[2])
+        odd = builder.fadd(item[1], item[3])
+        return builder.fadd(even, odd)
 
     return types.float64(a), codegen

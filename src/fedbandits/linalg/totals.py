@@ -7,7 +7,7 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from fedbandits.linalg.jit import jit, jit_exactly, jit_part, jit_part_exactly
+from fedbandits.linalg.jit import jit, jit_part
 from fedbandits.linalg.recycled import read_only
 from fedbandits.linalg.simd import Address, Value, add, address, load, mul, store, target, zero
 
@@ -86,7 +86,7 @@ def _squares_of_four(
     store(out, 3 * d + j, add(load(none, held, 3 * d + j), e))
 
 
-@jit_part_exactly
+@jit_part
 def _sum_piece(shares: Floats, begin: int, end: int, piece: Floats) -> None:
     first = shares[0, begin:end]
     for k in range(end - begin):
@@ -97,7 +97,7 @@ def _sum_piece(shares: Floats, begin: int, end: int, piece: Floats) -> None:
             piece[k] += row[k]
 
 
-@jit_exactly
+@jit
 def _total_of(before: Floats, shares: Floats, out: Floats) -> None:
     piece = np.empty(_PIECE)
     for begin in range(0, len(out), _PIECE):
@@ -108,7 +108,7 @@ def _total_of(before: Floats, shares: Floats, out: Floats) -> None:
             here[k] = held[k] + piece[k]
 
 
-@jit_exactly
+@jit
 def _mean_of(shares: Floats, out: Floats) -> None:
     piece = np.empty(_PIECE)
     share = 1.0 / len(shares)  # divisions would take longer than all the rest

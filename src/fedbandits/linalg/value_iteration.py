@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedbandits.linalg.borrowing import borrowed
-from fedbandits.linalg.jit import jit, jit_exactly, jit_part_exactly
+from fedbandits.linalg.jit import jit, jit_part
 from fedbandits.linalg.kernels import axpy, product, score_by_four, score_by_two
 from fedbandits.linalg.simd import REGISTER, Address, address, load, muladd, store, target, zero
 
@@ -45,14 +45,14 @@ class Room(NamedTuple):
     """(d,) sums of targets."""
 
 
-@jit_part_exactly
+@jit_part
 def _room(views: int, d: int) -> Room:
     lanes = np.zeros((d, _WIDE))  # some of them may be scored before anything was written there
     places, owners = np.empty(d, np.int64), np.empty(_WIDE, np.int64)
     return Room(np.empty(views), places, lanes, np.empty(_WIDE), owners, np.empty(d))
 
 
-@jit_part_exactly
+@jit_part
 def _places(x: Address, d: int, places: Ints) -> int:
     """How many numbers of a thin arm are not zero, and which, in the first of `places` (d,); -1 if it is not thin."""
     held = 0
@@ -65,7 +65,7 @@ def _places(x: Address, d: int, places: Ints) -> int:
     return held
 
 
-@jit_part_exactly
+@jit_part
 def _thin_index(weights: Address, inverse: Address, beta: float, x: Address, d: int, places: Ints, held: int) -> float:
     """<w, x> + beta ||x||_{L^-1} of an arm of which the first `held` of `places` are not zero."""
     mean, square = 0.0, 0.0
@@ -81,7 +81,7 @@ def _thin_index(weights: Address, inverse: Address, beta: float, x: Address, d: 
     return index
 
 
-@jit_part_exactly
+@jit_part
 def _score_waiting(weights: Address, inverse: Address, beta: float, d: int, waiting: int, room: Room) -> None:
     """The indices of the first `waiting` arms in `room.lanes`, into the highest of their views. What an arm gets does
     not depend, to the last bit, on who waits with it.
@@ -100,7 +100,7 @@ def _score_waiting(weights: Address, inverse: Address, beta: float, d: int, wait
         room.values[view] = max(room.values[view], room.scores[c])
 
 
-@jit_part_exactly
+@jit_part
 def _find_values(
     views: Any, kept: Any, agent: int, at: int, weights: Address, inverse: Address, beta: float, room: Room
 ) -> None:
@@ -137,7 +137,7 @@ def _find_values(
         _score_waiting(weights, inverse, beta, d, waiting, room)
 
 
-@jit_part_exactly
+@jit_part
 def _add_targets(
     views: Any,
     kept: Any,
@@ -174,7 +174,7 @@ def _add_targets(
         axpy(total, address(arms, (agent * arms.shape[1] + arm[at, k]) * d), out, d)
 
 
-@jit_exactly
+@jit
 def target_sums(
     views: Any,
     kept: Any,
@@ -195,7 +195,7 @@ def target_sums(
     return sums
 
 
-@jit_part_exactly
+@jit_part
 def _sums_into(
     views: Any,
     kept: Any,
@@ -220,7 +220,7 @@ def _sums_into(
         _add_targets(views, kept, who[i], at, weights, inverses, row, bonus, cut, room, out)
 
 
-@jit_exactly
+@jit
 def plan(known: Any, who: Ints, length: int, inverses: Floats, beta: float, most: Floats, weights: Floats) -> None:
     """Write w_h = L_h^-1 sum phi (r + V_{h+1}(x')) of each of `who` into `weights`, for h = H-1, ..., 0.
 
@@ -231,14 +231,14 @@ def plan(known: Any, who: Ints, length: int, inverses: Floats, beta: float, most
         plan_one(known, a, length, inverses, beta, most, weights)
 
 
-@jit_part_exactly
+@jit_part
 def plan_one(known: Any, a: int, length: int, inverses: Floats, beta: float, most: Floats, weights: Floats) -> None:
     """What `plan` does for agent a, as part of a longer compiled loop."""
     views = max(known[0][1].shape[1], known[2][1].shape[1])
     _plan_into(known, a, length, inverses, beta, most, weights, _room(views, weights.shape[1]))
 
 
-@jit_part_exactly
+@jit_part
 def _plan_into(
     known: Any, a: int, length: int, inverses: Floats, beta: float, most: Floats, weights: Floats, room: Room
 ) -> None:

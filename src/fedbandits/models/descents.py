@@ -8,7 +8,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 
 from fedbandits.contract.arrays import FloatArray
-from fedbandits.linalg.jit import jit_exactly, jit_part_exactly
+from fedbandits.linalg.jit import jit, jit_part
 
 Momentum = Literal["none", "fista", "strong"]
 
@@ -53,7 +53,7 @@ class Descent:
         return over
 
 
-@jit_part_exactly
+@jit_part
 def _is_minimum(rule: DescentRule, gradient: FloatArray) -> bool:
     square = 0.0
     for j in range(len(gradient)):
@@ -61,13 +61,13 @@ def _is_minimum(rule: DescentRule, gradient: FloatArray) -> bool:
     return bool(math.sqrt(square) <= rule.tolerance)
 
 
-@jit_exactly
+@jit
 def is_last(rule: DescentRule, progress: FloatArray, gradient: FloatArray) -> bool:
     """Whether the descent ends with this gradient: certified, or as the last that there may be."""
     return bool(progress[1] + 1.0 >= rule.cap) or _is_minimum(rule, gradient)
 
 
-@jit_exactly
+@jit
 def advance(rule: DescentRule, points: FloatArray, progress: FloatArray, gradient: FloatArray) -> bool:
     """Count a round, and take a step; none, and True, where the gradient certifies the minimum."""
     progress[1] += 1.0

@@ -30,6 +30,7 @@ from fedbandits.contract.arrays import Array, FloatArray, IntArray, State
 from fedbandits.contract.state import Stateful
 from fedbandits.linalg import kernels as linalg
 from fedbandits.linalg.jit import jit
+from fedbandits.linalg.kernels import dot_at
 from fedbandits.linalg.triangular import forward
 from fedbandits.models.features.nystrom import NystromFeatures, embed, packed_root
 from fedbandits.models.kernels import Kernel, own
@@ -367,7 +368,7 @@ def _learn_all(
         _judge(told, lanes[row], mean, variance, unseen, u)
         since.drift[agent] += variance[0]
         since.unseen[agent] += unseen[0]
-        e = made[agent]
+        e, begins = made[agent], agent * seen.shape[1] * size
         left, y = 1.0, rewards[row] - mean[0]
         for s in range(size):
             seen[agent, e, s] = u[s, 0]
@@ -375,9 +376,7 @@ def _learn_all(
         last = e * (e + 1) // 2
         start = 0
         for o in range(e):
-            total = 0.0
-            for s in range(size):
-                total += seen[agent, o, s] * seen[agent, e, s]
+            total = dot_at(seen, begins + o * size, seen, begins + e * size, size)
             for q in range(o):
                 total -= corners[agent, start + q] * corners[agent, last + q]
             c = total / corners[agent, start + o]
@@ -408,16 +407,11 @@ def _add_sums(
         end = min(begin + _BLOCK, lanes.shape[1])
         z = np.empty((size, end - begin))
         embed(code, rates, points, factor, np.ascontiguousarray(lanes[:, begin:end]), z)
+        count = end - begin
         for i in range(size):
             for j in range(i + 1):
-                total = 0.0
-                for k in range(end - begin):
-                    total += z[i, k] * z[j, k]
-                gram[i, j] += total
-            total = 0.0
-            for k in range(end - begin):
-                total += z[i, k] * rewards[begin + k]
-            moment[i] += total
+                gram[i, j] += dot_at(z, i * count, z, j * count, count)
+            moment[i] += dot_at(z, i * count, rewards, begin, count)
     for i in range(size):
         for j in range(i):
             gram[j, i] = gram[i, j]

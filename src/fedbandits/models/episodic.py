@@ -20,7 +20,7 @@ import numpy as np
 
 from fedbandits.contract.arrays import BoolArray, FloatArray, IntArray, check_arms, check_feedback, decided
 from fedbandits.linalg import kernels
-from fedbandits.linalg.jit import jit_exactly, jit_inside, jit_part_exactly
+from fedbandits.linalg.jit import jit, jit_inside, jit_part
 from fedbandits.models.features import Features, Identity
 from fedbandits.models.ridge import RidgeArrays, learn_one
 from fedbandits.models.situated import SituatedAgents
@@ -162,7 +162,7 @@ class EpisodicAgents(SituatedAgents):
         return kernels.as_lanes(self.features.of(who, arms))
 
 
-@jit_exactly
+@jit
 def _walk(
     views: Any, trail: Any, who: IntArray, seen: FloatArray, over: BoolArray, picks: IntArray, rewards: FloatArray
 ) -> BoolArray:
@@ -174,7 +174,7 @@ def _walk(
     return done
 
 
-@jit_part_exactly
+@jit_part
 def _walk_one(views: Any, trail: Any, a: int, seen: FloatArray, pick: int, reward: float) -> bool:
     """Note one stage of agent a; returns whether it was the last."""
     arms, ends, count, slots = views
@@ -188,7 +188,7 @@ def _walk_one(views: Any, trail: Any, a: int, seen: FloatArray, pick: int, rewar
     return bool(h + 1 == trail_view.shape[1])
 
 
-@jit_part_exactly
+@jit_part
 def _seen(arms: FloatArray, row: int) -> tuple[FloatArray, bool]:
     """(K, d) the arms in `arms[row]` (d, K), as `learn` keeps them, and whether all of them are zero."""
     _, d, count = arms.shape
@@ -201,7 +201,7 @@ def _seen(arms: FloatArray, row: int) -> tuple[FloatArray, bool]:
     return seen, over
 
 
-@jit_part_exactly
+@jit_part
 def _has_room(views: Any, a: int, count: int) -> bool:
     """Whether agent a can be shown `count` arms that it has never seen."""
     arms, ends, views_of, _ = views
@@ -248,7 +248,7 @@ def farthest_one(agents: Walkers, i: int) -> float:
     return most
 
 
-@jit_exactly
+@jit
 def _completed(
     stage: IntArray, trail_view: IntArray, trail_arm: IntArray, trail_reward: FloatArray, who: IntArray, last: IntArray
 ) -> tuple[IntArray, IntArray, IntArray, FloatArray]:

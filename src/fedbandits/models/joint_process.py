@@ -22,7 +22,7 @@ from scipy.linalg import blas, lapack
 from fedbandits.contract.arrays import FloatArray, IntArray
 from fedbandits.contract.errors import ConfigError
 from fedbandits.linalg import kernels as linalg
-from fedbandits.linalg.jit import jit, jit_exactly, jit_part
+from fedbandits.linalg.jit import jit, jit_part
 from fedbandits.linalg.triangular import forward
 from fedbandits.models.agent_kernels import Composition, JointFeatures
 from fedbandits.models.kernels import Kernel, cross, own
@@ -363,7 +363,7 @@ def _columns(
                 work[s, i] = _weigh(sums, table[sources[s], sources[at]], out[0, s - b * lanes])
 
 
-@jit_exactly
+@jit
 def _append(
     ridge: float,
     logdet: float,

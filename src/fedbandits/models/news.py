@@ -13,7 +13,7 @@ import numpy as np
 from fedbandits.contract.arrays import FloatArray, IntArray
 from fedbandits.contract.booking import Books, Speech, call, record, synchronised
 from fedbandits.linalg.borrowing import borrowed
-from fedbandits.linalg.jit import jit_inside, jit_part_in_order
+from fedbandits.linalg.jit import jit_inside, jit_part
 from fedbandits.models.late import Late, catch_up, let_know, logdet_of
 from fedbandits.models.ridge import RidgeSums
 from fedbandits.models.sharing import COLLECT, FRESH, NEWS
@@ -41,7 +41,7 @@ class Lags(NamedTuple):
     """By how much the log-determinant of a pool has to exceed that of what is known."""
 
 
-@jit_part_in_order
+@jit_part
 def takes_out(late: Late, callers: int) -> bool:
     """Whether any of the first callers would hand over less than nothing, its gram having a negative trace."""
     late = borrowed(late)
@@ -55,7 +55,7 @@ def takes_out(late: Late, callers: int) -> bool:
     return False
 
 
-@jit_part_in_order
+@jit_part
 def note_uploads(lags: Lags, callers: int) -> bool:
     """The first callers are about to hand over what is fresh: they know it; others of their pools lack an upload more.
     False where nothing follows from that.
@@ -81,8 +81,7 @@ def note_uploads(lags: Lags, callers: int) -> bool:
     return True
 
 
-# in order: what an agent lacks is computed first, and then added, as a message would carry it
-@jit_part_in_order
+@jit_part
 def tell_news(lags: Lags, watch: Watch) -> int:
     """Tell everybody who lacks enough what it lacks; how many, or -1 where nothing follows from it."""
     lags = borrowed(lags)

@@ -14,7 +14,7 @@ import numpy as np
 from fedbandits.contract.arrays import FloatArray, IntArray, shown_to
 from fedbandits.contract.messages import Closing, Message, Opening
 from fedbandits.contract.wire import Bound, Utterance, WireField, matrix, vector
-from fedbandits.linalg.jit import jit, jit_exactly
+from fedbandits.linalg.jit import jit
 from fedbandits.linalg.links import MeanFunction
 from fedbandits.models import limits
 from fedbandits.models.descents import Descent, DescentRule, advance, is_last
@@ -156,8 +156,7 @@ def _pursue(
         advance(course.rule, course.points, course.progress, pooled)
 
 
-# exactly as written: the same bits whether a round is played alone or in a loop
-@jit_exactly
+@jit
 def _pool(gradients: FloatArray, point: FloatArray, count: float, ridge: float, out: FloatArray) -> None:
     """The gradient of F from those of everybody's loss (n, d)."""
     for j in range(len(point)):

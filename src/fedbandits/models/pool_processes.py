@@ -20,6 +20,7 @@ from fedbandits.contract.state import Stateful
 from fedbandits.contract.wire import WireError
 from fedbandits.linalg import kernels as linalg
 from fedbandits.linalg.jit import jit
+from fedbandits.linalg.kernels import dot_at
 from fedbandits.linalg.triangular import forward
 from fedbandits.models.kernels import Kernel, cross, own
 from fedbandits.models.processes import longer, packed
@@ -378,7 +379,8 @@ def _own_rows(
     flat = work.reshape(work.size)
     for a in range(len(who)):
         agent, e = who[a], place[a]
-        m = known[agent]
+        m, pitch = known[agent], rows.shape[2]
+        begins = agent * rows.shape[1] * pitch
         for j in range(d):
             lane[j, 0] = own_points[agent, e, j]
         cross(code, rates, room, m, lane, work)
@@ -392,10 +394,8 @@ def _own_rows(
             rest -= v * solved[s]
             rows[agent, e, s] = v
         for o in range(e):
-            total = 0.0
-            for s in range(m + o):
-                total += rows[agent, o, s] * rows[agent, e, s]
-            v = (flat[m + o] - total) / rows[agent, o, m + o]
+            done = dot_at(rows, begins + o * pitch, rows, begins + e * pitch, m + o)
+            v = (flat[m + o] - done) / rows[agent, o, m + o]
             left -= v * v
             rest -= v * own_solved[agent, o]
             rows[agent, e, m + o] = v

@@ -10,7 +10,7 @@ import numpy as np
 from fedbandits.contract.arrays import FloatArray, IntArray, check_arms, check_feedback, check_finite
 from fedbandits.contract.compiled import choose, learn, quiet, stands_for, untouched
 from fedbandits.contract.streams import Streams, WordArray, next_uniform
-from fedbandits.linalg.jit import jit_inside, jit_part, jit_part_exactly
+from fedbandits.linalg.jit import jit_inside, jit_part
 from fedbandits.linalg.kernels import first_best
 from fedbandits.linalg.quantiles import address_of, normal_quantile
 from fedbandits.linalg.simd import target
@@ -84,14 +84,14 @@ def _judge(agents: Exact, i: int, arms: FloatArray, row: int, mean: FloatArray, 
 
 
 # the rest exactly as numpy does it for many
-@jit_part_exactly
+@jit_part
 def _widen(spread: FloatArray, width: float, ridge: float) -> None:
     times = width / np.sqrt(ridge)
     for k in range(len(spread)):
         spread[k] = times * spread[k]
 
 
-@jit_part_exactly
+@jit_part
 def _pick(mean: FloatArray, spread: FloatArray) -> int:
     """The first of the highest sums, which take the place of `spread`."""
     for k in range(len(spread)):
@@ -99,7 +99,7 @@ def _pick(mean: FloatArray, spread: FloatArray) -> int:
     return first_best(target(spread, 0), len(spread))
 
 
-@jit_part_exactly
+@jit_part
 def _draw(spread: FloatArray, least: float, words: WordArray, i: int, quantile: int) -> None:
     for k in range(len(spread)):
         spread[k] = max(spread[k], least) * normal_quantile(quantile, next_uniform(words, i))

@@ -10,7 +10,8 @@ from fedbandits.contract.arrays import FloatArray, IntArray, places
 from fedbandits.contract.state import Stateful
 from fedbandits.linalg import kernels
 from fedbandits.linalg.jit import jit, jit_inside, jit_part
-from fedbandits.linalg.simd import Address, Value, add, address, load, mul, muladd, store, target, zero
+from fedbandits.linalg.kernels import dot
+from fedbandits.linalg.simd import Address, Value, add, address, load, mul, muladd, store, target, total, zero
 from fedbandits.models.ridge import REFRESH_EVERY
 
 WAITING = 32
@@ -136,19 +137,34 @@ def _look(inverse: FloatArray, x: FloatArray, u: FloatArray) -> None:
     The product reads the lower triangle alone, each number for its row and for its column.
     """
     d = len(x)
+    entries, seen, found = address(inverse, 0), address(x, 0), target(u, 0)
     u[:] = 0.0
     for i in range(d):
-        row, own, total = inverse[i], x[i], 0.0
-        for j in range(i):
-            total += row[j] * x[j]
-            u[j] += row[j] * own
-        u[i] += total + row[i] * own
-    square = 0.0
-    for i in range(d):
-        square += u[i] * x[i]
-    scale = 1.0 / np.sqrt(1.0 + square)
+        row, own = address(entries, i * d), load(0.0, seen, i)
+        wide, narrow, product, j = zero(4), zero(1), mul(load(0.0, row, i), own), 0
+        while j + 16 <= i:
+            wide = _row_and_column(wide, row, seen, own, found, j)
+            j += 16
+        while j + 4 <= i:
+            narrow = _row_and_column(narrow, row, seen, own, found, j)
+            j += 4
+        while j < i:
+            product = _row_and_column(product, row, seen, own, found, j)
+            j += 1
+        store(found, i, add(load(0.0, found, i), add(add(total(wide), total(narrow)), product)))
+    scale = 1.0 / np.sqrt(1.0 + dot(found, seen, d))
     for i in range(d):
         u[i] *= scale
+
+
+@jit_inside
+def _row_and_column(sums: Value, row: Address, x: Address, own: float, u: Address, j: int) -> Value:
+    """`sums` and the products of a row with x, over the columns from j on that it spans; what these columns have of
+    that row's number of x, `own`, is added to u.
+    """
+    entries = load(sums, row, j)
+    store(u, j, muladd(own, entries, load(sums, u, j)))
+    return muladd(entries, load(sums, x, j), sums)
 
 
 @jit

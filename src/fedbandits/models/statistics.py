@@ -15,7 +15,7 @@ from fedbandits.contract.arrays import FloatArray, IntArray, places
 from fedbandits.contract.state import Stateful
 from fedbandits.linalg import kernels
 from fedbandits.linalg.borrowing import borrowed
-from fedbandits.linalg.jit import jit, jit_in_order
+from fedbandits.linalg.jit import jit
 from fedbandits.linalg.recycled import Recycled
 
 Sums = tuple[FloatArray, FloatArray, FloatArray]
@@ -89,7 +89,7 @@ class Statistics(Stateful):
         _copy(pools.sums, rows, self.sums, who)
 
 
-@jit_in_order
+@jit
 def _add_sum(gram: FloatArray, moment: FloatArray, pooled_gram: FloatArray, pooled_moment: FloatArray) -> bool:
     """Shares are added up first, one after the other, and then to the row, as numpy's sums are."""
     w, d = moment.shape

@@ -15,7 +15,7 @@ import numpy as np
 
 from fedbandits.contract.arrays import Array, BoolArray, FloatArray, IntArray, State
 from fedbandits.contract.state import Stateful
-from fedbandits.linalg.jit import jit_exactly, jit_part_exactly
+from fedbandits.linalg.jit import jit, jit_part
 from fedbandits.models.views import Views, find_view, grown
 
 NOTHING = -1
@@ -177,7 +177,7 @@ class Transitions(Stateful):
                 raise ValueError(f"the snapshot's {prefix}{name} has shape {given}, this needs {needed}")
 
 
-@jit_part_exactly
+@jit_part
 def _note(kept: Any, at: int, arm: int, to: int) -> int:
     """The place of a transition in its row, at the end where it is new."""
     arms, tos, _, _, rows = kept
@@ -191,7 +191,7 @@ def _note(kept: Any, at: int, arm: int, to: int) -> int:
     return int(count)
 
 
-@jit_part_exactly
+@jit_part
 def add_one(kept: Any, at: int, arm: int, to: int, paid: float, part: int) -> bool:
     """One transition in row `at`, as part of a longer compiled loop; whether there is room for another one."""
     _, _, number, reward, rows = kept
@@ -201,13 +201,13 @@ def add_one(kept: Any, at: int, arm: int, to: int, paid: float, part: int) -> bo
     return bool(rows[at] < number.shape[1])
 
 
-@jit_exactly
+@jit
 def _add(kept: Any, at: IntArray, arm: IntArray, to: IntArray, paid: FloatArray, part: int) -> None:
     for i in range(len(at)):
         add_one(kept, at[i], arm[i], to[i], paid[i], part)
 
 
-@jit_exactly
+@jit
 def _busiest(stage: IntArray, many: IntArray, length: int) -> int:
     """The largest number of transitions in one stage of a list."""
     most = 0
@@ -219,7 +219,7 @@ def _busiest(stage: IntArray, many: IntArray, length: int) -> int:
     return most
 
 
-@jit_exactly
+@jit
 def _fits(told: Any, length: int) -> bool:
     for i in range(len(told.many)):
         if not (0 <= told.views[i] <= told.sizes.shape[1] and 0 <= told.many[i] <= told.stage.shape[1]):
@@ -239,7 +239,7 @@ def _fits(told: Any, length: int) -> bool:
     return True
 
 
-@jit_exactly
+@jit
 def _absorb(views: Any, kept: Any, who: IntArray, told: Any, length: int, part: int, sign: int) -> None:
     arms, ends, count, slots = views
     number, reward = kept[2], kept[3]
@@ -264,13 +264,13 @@ def _absorb(views: Any, kept: Any, who: IntArray, told: Any, length: int, part: 
             reward[at, k, part] += sign * told.reward[row, m]
 
 
-@jit_part_exactly
+@jit_part
 def _view_of(ends: IntArray, row: int) -> int:
     """The view that the arm in `row` belongs to."""
     return int(np.searchsorted(ends, row, side="right"))
 
 
-@jit_part_exactly
+@jit_part
 def _needed(ends: IntArray, kept: Any, a: int, length: int, part: int) -> tuple[Any, int]:
     """(views,) which views of agent `a` the transitions of a part are about, and how many transitions there are."""
     arm, to, number, _, rows = kept
@@ -286,7 +286,7 @@ def _needed(ends: IntArray, kept: Any, a: int, length: int, part: int) -> tuple[
     return needed, many
 
 
-@jit_exactly
+@jit
 def _sizes(views: Any, kept: Any, who: IntArray, length: int, part: int) -> IntArray:
     """(w, 3) how many arms, views and transitions there are in a part."""
     ends, count = views[1], views[2]
@@ -301,7 +301,7 @@ def _sizes(views: Any, kept: Any, who: IntArray, length: int, part: int) -> IntA
     return sizes
 
 
-@jit_exactly
+@jit
 def _tell(views: Any, kept: Any, who: IntArray, length: int, part: int, told: Any) -> None:
     """Fill `told`, which has the sizes it needs: views in the order in which they were first seen."""
     arms, ends, count, _ = views

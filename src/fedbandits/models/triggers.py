@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from fedbandits.contract.arrays import BoolArray, FloatArray
-from fedbandits.linalg.jit import jit_exactly, jit_part_exactly
+from fedbandits.linalg.jit import jit, jit_part
 
 Level = Callable[[FloatArray, FloatArray], FloatArray]
 """Observations since the last update (n,) and growth of the log-determinant since then (n,) -> levels (n,)."""
@@ -38,7 +38,7 @@ def code_of(level: Level) -> int | None:
     return _CODES.get(level)
 
 
-@jit_part_exactly
+@jit_part
 def level_at(code: int, count: float, growth: float) -> float:
     """The level of one agent."""
     return count if code == 0 else growth if code == 1 else count * growth
@@ -52,7 +52,7 @@ class Watch(NamedTuple):
     strict: bool
 
 
-@jit_part_exactly
+@jit_part
 def fires(watch: Watch, count: float, growth: float) -> bool:
     """Whether a trigger fires for one agent."""
     if watch.code < 0 or not count > 0.0:
@@ -61,7 +61,7 @@ def fires(watch: Watch, count: float, growth: float) -> bool:
     return level > watch.threshold if watch.strict else level >= watch.threshold
 
 
-@jit_exactly
+@jit
 def _fired(watch: Watch, count: FloatArray, growth: FloatArray) -> BoolArray:
     out = np.empty(len(count), np.bool_)
     for i in range(len(count)):

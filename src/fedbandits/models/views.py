@@ -9,7 +9,7 @@ import numpy as np
 
 from fedbandits.contract.arrays import Array, FloatArray, IntArray, State
 from fedbandits.contract.state import Stateful
-from fedbandits.linalg.jit import jit_exactly, jit_part_exactly
+from fedbandits.linalg.jit import jit, jit_part
 
 ViewTable = tuple[FloatArray, IntArray, IntArray, IntArray]
 """`arms`, `ends` and `count` of `Views`, and where they are found by their hashes."""
@@ -108,7 +108,7 @@ def grown(array: Array, needed: int) -> Array:
     return larger
 
 
-@jit_exactly
+@jit
 def _fullest(ends: IntArray, count: IntArray, who: IntArray) -> tuple[int, int]:
     """The largest numbers of views and of arms that any of `who` has seen."""
     seen, used = 0, 0
@@ -119,13 +119,13 @@ def _fullest(ends: IntArray, count: IntArray, who: IntArray) -> tuple[int, int]:
     return seen, used
 
 
-@jit_part_exactly
+@jit_part
 def _mixed(found: np.uint64, bits: np.uint64) -> np.uint64:
     found = (found ^ bits) * np.uint64(1099511628211)
     return found ^ (found >> np.uint64(29))
 
 
-@jit_part_exactly
+@jit_part
 def _hash(rows: FloatArray) -> np.uint64:
     """Every fourth number has a hash of its own until the end, so that none waits for the one before."""
     start = np.uint64(1469598103934665603) + np.uint64(rows.shape[0])
@@ -141,7 +141,7 @@ def _hash(rows: FloatArray) -> np.uint64:
     return _mixed(_mixed(_mixed(a, b), c), d)
 
 
-@jit_part_exactly
+@jit_part
 def _same(stored: FloatArray, rows: FloatArray) -> bool:
     if stored.shape[0] != rows.shape[0]:
         return False
@@ -152,7 +152,7 @@ def _same(stored: FloatArray, rows: FloatArray) -> bool:
     return True
 
 
-@jit_part_exactly
+@jit_part
 def find_view(arms: FloatArray, ends: IntArray, count: IntArray, slots: IntArray, rows: FloatArray) -> int:
     """The number of the view `rows` (K, d) of one agent, which is noted where it is new: `arms` (room, d), `ends`
     (views,), `count` (1,) and `slots` are those of the agent, and there has to be room.
@@ -174,7 +174,7 @@ def find_view(arms: FloatArray, ends: IntArray, count: IntArray, slots: IntArray
     return int(view)
 
 
-@jit_exactly
+@jit
 def _intern(
     arms: FloatArray, ends: IntArray, count: IntArray, slots: IntArray, who: IntArray, shown: FloatArray
 ) -> IntArray:
@@ -185,7 +185,7 @@ def _intern(
     return found
 
 
-@jit_exactly
+@jit
 def _reindex(arms: FloatArray, ends: IntArray, count: IntArray, slots: IntArray) -> None:
     mask = np.uint64(slots.shape[1] - 1)
     for a in range(len(count)):

@@ -16,7 +16,7 @@ import numpy as np
 from pydantic import Field
 
 from fedbandits.contract.arrays import FloatArray
-from fedbandits.linalg.jit import jit_exactly, jit_part_exactly
+from fedbandits.linalg.jit import jit, jit_part
 
 Width = Annotated[float, Field(ge=0, allow_inf_nan=False)] | Literal["theory", "loose"]
 
@@ -69,8 +69,7 @@ def widths(
     return radius(rule, noise=noise, bound=bound, ridge=ridge, delta=delta, dim=dim)(logdet, count)
 
 
-# exactly as written: the same number in a loop over agents as in one over turns
-@jit_part_exactly
+@jit_part
 def width_at(rule: Radius, logdet: float, count: float) -> float:
     """The width for one model."""
     if rule.code == CONSTANT:
@@ -80,7 +79,7 @@ def width_at(rule: Radius, logdet: float, count: float) -> float:
     return width
 
 
-@jit_exactly
+@jit
 def _widths(rule: Radius, logdet: FloatArray, count: FloatArray) -> FloatArray:
     out = np.empty(len(logdet))
     for a in range(len(logdet)):

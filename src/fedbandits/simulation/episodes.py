@@ -11,7 +11,7 @@ from fedbandits.contract.facts import Episodes
 from fedbandits.contract.problem import Problem
 from fedbandits.contract.state import Stateful
 from fedbandits.contract.world import Outcome, Turn
-from fedbandits.linalg.jit import jit_exactly
+from fedbandits.linalg.jit import jit
 
 _RECENT = 50
 """Episodes of an agent that returns are a mean over."""
@@ -73,7 +73,7 @@ class EpisodeBook(Stateful):
         return Pages(self.stage, self.running, self.totals, self.count, self.returns, self.length)
 
 
-@jit_exactly
+@jit
 def _note(book: Pages, who: IntArray, over: BoolArray, rewards: FloatArray, regrets: FloatArray) -> None:
     """Note one turn of each of `who`, (w,) `over` saying whose arms were all zero."""
     for i in range(len(who)):
@@ -92,7 +92,7 @@ def _note(book: Pages, who: IntArray, over: BoolArray, rewards: FloatArray, regr
             book.stage[a] = 0
 
 
-@jit_exactly
+@jit
 def _follow(book: Pages, who: IntArray, over: BoolArray, rewards: FloatArray, regrets: FloatArray, start: int) -> int:
     before = book.totals[0]
     for s in range(start, len(who)):

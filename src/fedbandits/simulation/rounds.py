@@ -10,11 +10,11 @@ from fedbandits.contract.arrays import FloatArray
 from fedbandits.contract.booking import close
 from fedbandits.contract.compiled import FAILED, PENDING, Block, attend, calls, choose, hear, learn, pay, show
 from fedbandits.linalg.borrowing import borrowed
-from fedbandits.linalg.jit import jit, jit_part_exactly
+from fedbandits.linalg.jit import jit, jit_part
 from fedbandits.linalg.kernels import room_for
 
 
-@jit_part_exactly
+@jit_part
 def blank(arms: FloatArray, row: int) -> bool:
     """Whether all of `arms[row]` (d, K) is zero: what an agent sees when its episode is over."""
     for j in range(arms.shape[1]):

@@ -15,7 +15,7 @@ from fedbandits.algorithms.armed.estimators.contract import Rate, demand_at, wid
 from fedbandits.contract.arrays import BoolArray, FloatArray, IntArray, check_arms, check_feedback, check_finite
 from fedbandits.contract.population import Population
 from fedbandits.contract.problem import Problem
-from fedbandits.linalg.jit import jit_inside, jit_part_exactly
+from fedbandits.linalg.jit import jit_inside, jit_part
 
 
 def check_armed(who: IntArray, arms: FloatArray, n: int, count: int) -> IntArray | None:
@@ -242,7 +242,7 @@ def observe_indexed(agents: Indexed, i: int, pick: int, reward: float, weight: f
     agents.turns[i] += 1
 
 
-@jit_part_exactly
+@jit_part
 def exact_sum(one: float, other: float) -> float:
     """Of two numbers that are rounded before."""
     return one + other

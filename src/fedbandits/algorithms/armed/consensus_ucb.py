@@ -22,7 +22,7 @@ from fedbandits.contract.problem import Problem
 from fedbandits.contract.streams import Streams
 from fedbandits.contract.wire import Bound, Utterance, vector
 from fedbandits.graphs.hops import adjacency
-from fedbandits.linalg.jit import jit, jit_inside, jit_part, jit_part_exactly
+from fedbandits.linalg.jit import jit, jit_inside, jit_part
 from fedbandits.linalg.simd import REGISTER, add, address, load, store, target, zero
 from fedbandits.models import limits
 
@@ -183,7 +183,7 @@ def _indices(who: IntArray, turns: IntArray, counts: FloatArray, sums: FloatArra
     return out
 
 
-@jit_part_exactly
+@jit_part
 def _index(log: float, count: float, total: float, scale: float) -> float:
     # an agent may have given away all its weight on an arm, or nearly so, where not everybody acts in every round
     if count <= 0:

@@ -11,7 +11,7 @@ from fedbandits.contract.arrays import BoolArray, FloatArray, IntArray
 from fedbandits.contract.compiled import choose, learn, quiet, stands_for, untouched
 from fedbandits.contract.problem import Problem
 from fedbandits.contract.streams import Streams
-from fedbandits.linalg.jit import jit, jit_inside, jit_part, jit_part_exactly
+from fedbandits.linalg.jit import jit, jit_inside, jit_part
 from fedbandits.privacy.accountant import spending
 from fedbandits.privacy.budget import PrivacyParameters
 from fedbandits.privacy.mechanisms import IntervalArrays, IntervalMeans, observe_one
@@ -56,7 +56,7 @@ def _learn(agents: Released, i: int, arms: FloatArray, row: int, pick: int, rewa
     return due
 
 
-@jit_part_exactly
+@jit_part
 def _product(mean: float, count: float) -> float:
     """Of two numbers, rounded."""
     return mean * count

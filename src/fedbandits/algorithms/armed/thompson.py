@@ -31,7 +31,7 @@ from fedbandits.contract.facts import Noise
 from fedbandits.contract.parameters import parameters
 from fedbandits.contract.problem import Problem
 from fedbandits.contract.streams import Streams, WordArray, next_uniform
-from fedbandits.linalg.jit import jit_inside, jit_part_exactly
+from fedbandits.linalg.jit import jit_inside, jit_part
 from fedbandits.linalg.quantiles import address_of, beta_quantile, normal_quantile
 from fedbandits.models.winning import winning_independently
 
@@ -167,7 +167,7 @@ def _learn_normal(
     return False
 
 
-@jit_part_exactly
+@jit_part
 def _posterior(total: float, count: int, noise: float, normal: float) -> float:
     """As `GaussianAgents` draw it, from a standard normal number."""
     return total / count + noise * normal / np.sqrt(count) if count > 0 else np.inf

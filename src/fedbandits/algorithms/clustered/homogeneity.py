@@ -24,6 +24,7 @@ import numpy as np
 from fedbandits.contract.arrays import BoolArray, FloatArray, IntArray
 from fedbandits.linalg import kernels
 from fedbandits.linalg.jit import jit, jit_part
+from fedbandits.linalg.kernels import dot_at
 
 _FAILS, _PASSES, _OPEN = 0, 1, 2
 RANK_TOLERANCE = 1e-10
@@ -191,23 +192,25 @@ def _screen(
             gap[j] = estimates[one, j] - estimates[two, j]
         upper = 0.0
         for i in range(d):
-            total = 0.0
-            for j in range(d):
-                total += (gram[one, i, j] + gram[two, i, j]) * gap[j]
-            vector[i] = 0.25 * total
+            vector[i] = 0.25 * _both(gram, one, two, i, gap)
             upper += gap[i] * vector[i]
         if upper * (1 + margin) <= low:
             verdict[p] = _PASSES
         elif upper * (1 - margin) > high:
             reach = 0.0
             for i in range(d):
-                total = 0.0
-                for j in range(d):
-                    total += (inverse[one, i, j] + inverse[two, i, j]) * vector[j]
-                reach += vector[i] * total
+                reach += vector[i] * _both(inverse, one, two, i, vector)
             if upper * upper * (1 - margin) > high * reach:
                 verdict[p] = _FAILS
     return verdict
+
+
+@jit_part
+def _both(matrices: FloatArray, one: int, two: int, i: int, x: FloatArray) -> float:
+    """Entry i of (M_one + M_two) x."""
+    d = len(x)
+    first, second = (one * d + i) * d, (two * d + i) * d
+    return dot_at(matrices, first, x, 0, d) + dot_at(matrices, second, x, 0, d)
 
 
 @jit_part
@@ -305,14 +308,10 @@ def _pair_statistics(
         for j in range(d):
             gap[j] = estimates[one, j] - estimates[two, j]
         for i in range(d):
-            towards_one = 0.0
-            towards_two = 0.0
             for j in range(d):
                 work[i, j] = gram[one, i, j] + gram[two, i, j]
-                towards_one += gram[one, i, j] * gap[j]
-                towards_two += gram[two, i, j] * gap[j]
-            left[i] = towards_one
-            right[i] = towards_two
+            left[i] = dot_at(gram, (one * d + i) * d, gap, 0, d)
+            right[i] = dot_at(gram, (two * d + i) * d, gap, 0, d)
         ranks[p] = _pivoted_cholesky(work, order, column)
         _solve_leading(work, order, ranks[p], right, solved)
         total = 0.0

@@ -27,7 +27,7 @@ from fedbandits.contract.compiled import HEARD, PENDING, attend, hear, stands_fo
 from fedbandits.contract.messages import Conversation, Message
 from fedbandits.contract.server import Server
 from fedbandits.linalg.borrowing import borrowed
-from fedbandits.linalg.jit import jit_inside, jit_part, jit_part_in_order
+from fedbandits.linalg.jit import jit_inside, jit_part
 from fedbandits.models.late import BEHIND, Late, catch_up, find_callers, late
 from fedbandits.models.ridge import RidgeSums
 from fedbandits.models.sharing import COLLECT, told
@@ -365,8 +365,7 @@ def _enqueue(server: ServiceTalk, callers: int) -> bool:
     return True
 
 
-# in order: what others handed over is computed first, and then added
-@jit_part_in_order
+@jit_part
 def _serve(server: ServiceTalk) -> int:
     """Serve the cluster at the head of the queue; how many members it has."""
     server = borrowed(server)

@@ -14,7 +14,7 @@ from fedbandits.contract.compiled import untouched
 from fedbandits.contract.parameters import parameters
 from fedbandits.contract.population import Population
 from fedbandits.contract.problem import Problem
-from fedbandits.linalg.jit import jit_part_exactly
+from fedbandits.linalg.jit import jit_part
 from fedbandits.models.observations import Observations
 from fedbandits.models.triggers import Watch, fires
 
@@ -52,7 +52,7 @@ class Pace(NamedTuple):
     given: IntArray
 
 
-@jit_part_exactly
+@jit_part
 def is_due(pace: Pace, i: int, turns: int, seen: float, growth: float) -> bool:
     """Whether agent i calls, after so many own turns, of which it has `seen` since the last update, with the `growth`
     of its log-determinant since.

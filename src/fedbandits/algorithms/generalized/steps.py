@@ -14,7 +14,7 @@ from fedbandits.contract.arrays import FloatArray, IntArray
 from fedbandits.contract.compiled import calls, choose, learn, stands_for
 from fedbandits.linalg import kernels
 from fedbandits.linalg.borrowing import borrowed
-from fedbandits.linalg.jit import jit, jit_inside, jit_part_exactly
+from fedbandits.linalg.jit import jit, jit_inside, jit_part
 from fedbandits.linalg.links import mean
 from fedbandits.linalg.projection import project_one
 from fedbandits.linalg.simd import address, load, store, target
@@ -79,15 +79,14 @@ def newton_step(steps: Steps, i: int, arms: FloatArray, row: int, pick: int, rew
     return due
 
 
-# exactly as written, as everything that is not a kernel's: the same number in a loop over agents as in one over turns
-@jit_part_exactly
+@jit_part
 def _note(steps: Steps, i: int, score: float, slope: float, square: float, rate: float) -> None:
     """Another prediction, and what a step along a gradient of `square` slope^2 adds to the bound on the regret."""
     steps.squares[i] += score * score
     steps.regret[i] += slope * slope * square / (2.0 * rate)
 
 
-@jit_part_exactly
+@jit_part
 def confidence(steps: Steps, i: int, knows: bool, beta: float) -> float:
     """The square root of beta + lambda S^2 - ||z||^2 + centre^T b, scaled, where `beta` and what steps add count if the
     agent `knows` anything; or the constant width.

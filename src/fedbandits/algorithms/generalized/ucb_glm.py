@@ -23,7 +23,7 @@ from fedbandits.contract.population import Population
 from fedbandits.contract.problem import Problem
 from fedbandits.contract.streams import Streams
 from fedbandits.linalg import kernels
-from fedbandits.linalg.jit import jit, jit_inside, jit_part, jit_part_exactly
+from fedbandits.linalg.jit import jit, jit_inside, jit_part
 from fedbandits.models.observations import BLOCK, Observations, RawArrays, curvature_one, keep_one
 from fedbandits.models.ridge import RidgeArrays, RidgeModels, learn_one
 
@@ -231,7 +231,7 @@ def refit_one(agents: Refitting, i: int) -> None:
             step /= 2.0
 
 
-@jit_part_exactly
+@jit_part
 def _objective(
     agents: Refitting, i: int, theta: FloatArray, gradient: FloatArray, hessian: FloatArray, room: FloatArray
 ) -> float:
@@ -243,7 +243,7 @@ def _objective(
     return loss + agents.ridge / 2 * _along(theta, theta)
 
 
-@jit_part_exactly
+@jit_part
 def _along(one: FloatArray, other: FloatArray) -> float:
     found = 0.0
     for j in range(len(one)):
@@ -251,12 +251,12 @@ def _along(one: FloatArray, other: FloatArray) -> float:
     return found
 
 
-@jit_part_exactly
+@jit_part
 def _norm(one: FloatArray) -> float:
     return math.sqrt(_along(one, one))
 
 
-@jit_part_exactly
+@jit_part
 def _move(start: FloatArray, step: float, direction: FloatArray, out: FloatArray) -> None:
     for j in range(len(start)):
         out[j] = start[j] + step * direction[j]

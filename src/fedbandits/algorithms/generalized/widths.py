@@ -9,7 +9,7 @@ import numpy as np
 
 from fedbandits.algorithms.generalized.parameters import Constants
 from fedbandits.contract.arrays import FloatArray
-from fedbandits.linalg.jit import jit_exactly, jit_part_exactly
+from fedbandits.linalg.jit import jit, jit_part
 
 
 def offline(s: Constants, m: FloatArray) -> FloatArray:
@@ -80,8 +80,7 @@ def local_part(s: Constants, b2: FloatArray) -> FloatArray:
     return local_steps(s)(b2)
 
 
-# exactly as written: the same number in a loop over agents as in one over turns
-@jit_part_exactly
+@jit_part
 def part_at(part: StepsPart, regret: float) -> float:
     """What steps whose regret is at most `regret` add to beta."""
     found: float = (
@@ -90,7 +89,7 @@ def part_at(part: StepsPart, regret: float) -> float:
     return found
 
 
-@jit_exactly
+@jit
 def _parts(part: StepsPart, regret: FloatArray) -> FloatArray:
     out = np.empty(len(regret))
     for a in range(len(regret)):

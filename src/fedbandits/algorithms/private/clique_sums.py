@@ -11,7 +11,7 @@ from fedbandits.contract.facts import Place
 from fedbandits.contract.messages import Inbox
 from fedbandits.contract.state import Stateful
 from fedbandits.contract.wire import DType
-from fedbandits.linalg.jit import jit_exactly
+from fedbandits.linalg.jit import jit
 from fedbandits.models.latest import Latest
 from fedbandits.models.statistics import Statistics
 
@@ -89,7 +89,7 @@ class CliqueSums(Stateful):
             table._take(state, f"{prefix}{one}.")
 
 
-@jit_exactly
+@jit
 def _add_up(
     starts: IntArray,
     origins: IntArray,

@@ -15,7 +15,7 @@ from fedbandits.contract.world import Outcome, Turn, World
 from fedbandits.environments import attendance
 from fedbandits.environments.attendance import Attendance
 from fedbandits.linalg.borrowing import borrowed
-from fedbandits.linalg.jit import jit_exactly, jit_inside, jit_part_exactly
+from fedbandits.linalg.jit import jit, jit_inside, jit_part
 
 _BLOCK = 2**14
 """Numbers drawn at once; part of what a seed means, since every block has its own generator."""
@@ -179,13 +179,13 @@ class MDPWorld(World):
         return who[self._there[at][who]], self._there[at]
 
 
-@jit_part_exactly
+@jit_part
 def _drawn(chances: FloatArray, uniform: float) -> int:
     """The first place at which cumulated `chances` exceed a draw."""
     return min(int(np.searchsorted(chances, uniform, side="right")), len(chances) - 1)
 
 
-@jit_part_exactly
+@jit_part
 def _move_one(dynamics: Dynamics, i: int, pick: int, leads: float, begins: float) -> tuple[float, float, float]:
     """Reward, regret and mean reward of `pick`, after which agent i is where the uniforms `leads`, or `begins` for an
     episode, take it.
@@ -207,7 +207,7 @@ def _move_one(dynamics: Dynamics, i: int, pick: int, leads: float, begins: float
     return reward, regret, chance
 
 
-@jit_exactly
+@jit
 def _move(
     dynamics: Dynamics, who: IntArray, picks: IntArray, uniforms: FloatArray
 ) -> tuple[FloatArray, FloatArray, FloatArray]:

@@ -10,7 +10,7 @@ from pydantic import Field
 
 from fedbandits.contract.arrays import FloatArray, IntArray
 from fedbandits.contract.parameters import parameters
-from fedbandits.linalg.jit import jit_in_order, jit_part_in_order
+from fedbandits.linalg.jit import jit, jit_part
 from fedbandits.models.differentiable.model import AboutModel, Model
 from fedbandits.models.observations import Observations
 
@@ -79,7 +79,7 @@ class Sigmoid(Model):
 _FIRST = np.zeros(1, dtype=np.int64)
 
 
-@jit_part_in_order
+@jit_part
 def _activate(width: int, w: FloatArray, x: FloatArray, units: FloatArray) -> float:
     """Fill `units` (m,) and return f at one x (d,)."""
     d = len(x)
@@ -95,7 +95,7 @@ def _activate(width: int, w: FloatArray, x: FloatArray, units: FloatArray) -> fl
     return total
 
 
-@jit_part_in_order
+@jit_part
 def _add_gradient(width: int, w: FloatArray, x: FloatArray, units: FloatArray, weight: float, out: FloatArray) -> None:
     """Add `weight` times the gradient at x, of which `units` are known, to `out` (p,)."""
     d = len(x)
@@ -108,7 +108,7 @@ def _add_gradient(width: int, w: FloatArray, x: FloatArray, units: FloatArray, w
     out[width * (d + 2)] += weight
 
 
-@jit_in_order
+@jit
 def _outputs(width: int, theta: FloatArray, rows: IntArray, arms: FloatArray, out: FloatArray) -> None:
     units = np.empty(width)
     for a in range(len(rows)):
@@ -116,7 +116,7 @@ def _outputs(width: int, theta: FloatArray, rows: IntArray, arms: FloatArray, ou
             out[a, k] = _activate(width, theta[rows[a]], arms[a, k], units)
 
 
-@jit_in_order
+@jit
 def _tangents(width: int, theta: FloatArray, rows: IntArray, arms: FloatArray, out: FloatArray) -> None:
     units = np.empty(width)
     for a in range(len(rows)):
@@ -126,7 +126,7 @@ def _tangents(width: int, theta: FloatArray, rows: IntArray, arms: FloatArray, o
             _add_gradient(width, theta[rows[a]], arms[a, k], units, 1.0, out[a, k])
 
 
-@jit_in_order
+@jit
 def _inclines(
     width: int, theta: FloatArray, rows: IntArray, arms: FloatArray, along: FloatArray, out: FloatArray
 ) -> None:
@@ -146,7 +146,7 @@ def _inclines(
                     out[a, k, i] += outer * w[j * d + i] + once * weight * u[j * d + i]
 
 
-@jit_in_order
+@jit
 def _slopes(
     width: int,
     theta: FloatArray,

@@ -18,6 +18,7 @@ import numpy as np
 
 from fedbandits.contract.arrays import FloatArray
 from fedbandits.linalg.jit import jit, jit_inside, jit_part
+from fedbandits.linalg.kernels import axpy, dot
 from fedbandits.linalg.simd import (
     Address,
     Value,
@@ -105,11 +106,9 @@ def add_slope(
         _shut(units, count, level, gaps)
         _return(units, width, count, level, along, begin * width, sums)
     for j in range(units):
-        weight, found, own, unit = point[head + j], 0.0, sums[j * width : j * width + height], j * height
-        for k in range(height):
-            out[unit + k] += weight * own[k]
-            found += point[unit + k] * own[k]
-        out[head + j] += found
+        own, unit = address(sums, j * width), j * height
+        axpy(point[head + j], own, target(out, unit), height)
+        out[head + j] += dot(address(point, unit), own, height)
     if bias:
         out[len(point) - 1] += total
 

@@ -11,6 +11,7 @@ import numpy as np
 from fedbandits.contract.arrays import FloatArray, IntArray
 from fedbandits.linalg import kernels
 from fedbandits.linalg.jit import jit, jit_part
+from fedbandits.linalg.kernels import dot_at
 from fedbandits.models.networks import shallow
 from fedbandits.models.networks.architecture import Architecture
 from fedbandits.models.networks.evaluation import (
@@ -387,14 +388,10 @@ def _feature_sums(
             count = last.shape[1]
             rectify(last)
             np.dot(last, last.T, part)
-            wanted = targets[begin : begin + count]
             for j in range(q):
                 for k in range(j + 1):
                     gram[a, j, k] += part[j, k]
-                row, total = last[j], 0.0
-                for s in range(count):
-                    total += wanted[s] * row[s]
-                moment[a, j] += total
+                moment[a, j] += dot_at(last, j * count, targets, begin, count)
         for j in range(q):  # one triangle is computed: the other is the same to the last bit
             for k in range(j):
                 gram[a, k, j] = gram[a, j, k]
