@@ -14,6 +14,7 @@ import numpy as np
 from fedbandits.contract.arrays import FloatArray, IntArray
 from fedbandits.linalg.jit import jit
 from fedbandits.linalg.recycled import Recycled
+from fedbandits.linalg.simd import muladd
 
 Spread = Literal["sphere", "decaying", "biased"]
 """Directions uniform on the unit sphere; or Gaussian with coordinate variances (d - j)/d, j = 0..d-1, scaled to unit
@@ -145,15 +146,15 @@ def _finish_fresh(
             norm[:] = 0.0
             for j in range(dim):
                 for k in range(arms):
-                    lanes[s, i, j, k] *= scale[j]
-                    norm[k] += lanes[s, i, j, k] ** 2
+                    x = lanes[s, i, j, k] * scale[j]
+                    lanes[s, i, j, k], norm[k] = x, muladd(x, x, norm[k])
             for k in range(arms):
                 norm[k] = 1.0 / np.sqrt(norm[k])
                 means[s, i, k] = 0.0
             for j in range(dim):
                 for k in range(arms):
-                    lanes[s, i, j, k] = 1.0 if biased and j == dim - 1 else lanes[s, i, j, k] * norm[k]
-                    means[s, i, k] += theta[own, j] * lanes[s, i, j, k]
+                    x = 1.0 if biased and j == dim - 1 else lanes[s, i, j, k] * norm[k]
+                    lanes[s, i, j, k], means[s, i, k] = x, muladd(theta[own, j], x, means[s, i, k])
 
 
 @jit

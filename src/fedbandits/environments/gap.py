@@ -18,6 +18,7 @@ from fedbandits.environments.laws import Bernoulli
 from fedbandits.environments.linear import LinearWorld, presences, unit_rows
 from fedbandits.linalg.jit import jit
 from fedbandits.linalg.kernels import aligned
+from fedbandits.linalg.simd import muladd
 
 _Level = Annotated[float, Field(ge=0, le=1)]
 
@@ -151,20 +152,21 @@ def _finish(
     for s in range(steps):
         for i in range(awake):
             for k in range(arms):
-                means[s, i, k] = low + width * means[s, i, k]
+                means[s, i, k] = muladd(width, means[s, i, k], low)
                 along[k] = 0.0
                 norm[k] = 2.0 * short[s, i, k]
             means[s, i, best[s, i]] += width + gap
             for j in range(dim):
                 for k in range(arms):
-                    along[k] += theta[j] * lanes[s, i, j, k]
+                    along[k] = muladd(theta[j], lanes[s, i, j, k], along[k])
             for j in range(dim):
                 for k in range(arms):
-                    lanes[s, i, j, k] -= theta[j] * along[k]
-                    norm[k] += lanes[s, i, j, k] ** 2
+                    x = muladd(-theta[j], along[k], lanes[s, i, j, k])
+                    lanes[s, i, j, k], norm[k] = x, muladd(x, x, norm[k])
             for k in range(arms):
-                room = np.sqrt(max(0.0, 1.0 - means[s, i, k] ** 2)) - nuisance
+                room = np.sqrt(max(0.0, muladd(-means[s, i, k], means[s, i, k], 1.0))) - nuisance
                 norm[k] = max(0.0, room) / np.sqrt(norm[k])
             for j in range(dim):
                 for k in range(arms):
-                    lanes[s, i, j, k] = means[s, i, k] * theta[j] + nuisance * aside[j] + norm[k] * lanes[s, i, j, k]
+                    x = muladd(means[s, i, k], theta[j], nuisance * aside[j])
+                    lanes[s, i, j, k] = muladd(norm[k], lanes[s, i, j, k], x)

@@ -200,7 +200,7 @@ def _make_stable(alpha: float, scale: float, angle: FloatArray, weight: FloatArr
     for i in range(len(angle)):
         u = math.pi * (angle[i] - 0.5)
         spread = (weight[i] / math.cos((alpha - 1.0) * u)) ** (1.0 - power)
-        angle[i] = scale * math.sin(alpha * u) / math.cos(u) ** power * spread
+        angle[i] = scale * math.sin(alpha * u) * spread / math.cos(u) ** power
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,6 +26,7 @@ from fedbandits.contract.errors import ConfigError
 from fedbandits.contract.facts import RKHS
 from fedbandits.linalg.exponential import exponential
 from fedbandits.linalg.jit import jit
+from fedbandits.linalg.simd import muladd
 
 Waves = tuple[FloatArray, FloatArray]
 """(N, d) frequencies, or (N,) in one coordinate, and (N,) weights, which sum to 1."""
@@ -248,7 +249,7 @@ def cross(code: int, rates: FloatArray, points: FloatArray, count: int, lanes: F
         for j in range(d):
             if code == 0:
                 for k in range(width):
-                    out[s, k] += points[s, j] * lanes[j, k]
+                    out[s, k] = muladd(points[s, j], lanes[j, k], out[s, k])
             elif code == 2:
                 for k in range(width):
                     apart = (points[s, j] - lanes[j, k]) * rates[j]
@@ -256,7 +257,7 @@ def cross(code: int, rates: FloatArray, points: FloatArray, count: int, lanes: F
             else:
                 for k in range(width):
                     apart = (points[s, j] - lanes[j, k]) * rates[j]
-                    out[s, k] += apart * apart
+                    out[s, k] = muladd(apart, apart, out[s, k])
         if code == 1:
             for k in range(width):
                 out[s, k] = exponential(-0.5 * out[s, k])
@@ -284,4 +285,4 @@ def own(code: int, lanes: FloatArray, out: FloatArray) -> None:
     if code == 0:
         for j in range(lanes.shape[0]):
             for k in range(lanes.shape[1]):
-                out[k] += lanes[j, k] * lanes[j, k]
+                out[k] = muladd(lanes[j, k], lanes[j, k], out[k])

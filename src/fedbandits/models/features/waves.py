@@ -9,6 +9,7 @@ import numpy as np
 from fedbandits.contract.arrays import FloatArray, IntArray
 from fedbandits.linalg import kernels
 from fedbandits.linalg.jit import jit
+from fedbandits.linalg.simd import muladd
 from fedbandits.models.features.features import Features
 
 
@@ -50,7 +51,7 @@ def _fill(arms: FloatArray, frequencies: FloatArray, roots: FloatArray, constant
             for k in range(arms.shape[2]):
                 phase = 0.0
                 for j in range(d):
-                    phase += frequencies[n, j] * arms[a, j, k]
+                    phase = muladd(frequencies[n, j], arms[a, j, k], phase)
                 out[a, n, k] = roots[n] * math.cos(phase)
                 out[a, waves + n, k] = roots[n] * math.sin(phase)
         for k in range(arms.shape[2]):
@@ -69,7 +70,7 @@ def _add_slopes(
             for n in range(waves):
                 phase = 0.0
                 for j in range(d):
-                    phase += frequencies[n, j] * arms[a, k, j]
+                    phase = muladd(frequencies[n, j], arms[a, k, j], phase)
                 slope = along[a, k, waves + n] * math.cos(phase) - along[a, k, n] * math.sin(phase)
                 for j in range(d):
                     out[a, k, j] += roots[n] * slope * frequencies[n, j]
