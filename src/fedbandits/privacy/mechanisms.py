@@ -11,6 +11,7 @@ from fedbandits.contract.state import Stateful
 from fedbandits.contract.streams import Streams
 from fedbandits.linalg.borrowing import borrowed
 from fedbandits.linalg.jit import jit, jit_inside
+from fedbandits.linalg.simd import muladd
 from fedbandits.privacy.accountant import event
 from fedbandits.privacy.schedules import Releases
 
@@ -158,6 +159,6 @@ def _release(
         a, k, u = who[i], arms[i], uniforms[i]
         # inversion: the quantile function of the standard Laplace distribution at u in (0, 1)
         noise = np.log(2 * u) if u < 0.5 else -np.log(2 * (1 - u))
-        means[a, k] = sums[a, k] / counts[a, k] + scales[releases[a, k]] * noise
+        means[a, k] = muladd(scales[releases[a, k]], noise, sums[a, k] / counts[a, k])
         counts_released[a, k] = counts[a, k]
         releases[a, k] += 1
