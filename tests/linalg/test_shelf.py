@@ -91,7 +91,7 @@ def total(x):
     return parts.weighed(x) + parts.OFFSET
 """
 PARTS = """
-from fedbandits.linalg.jit import jit_part
+from fedbandits.linalg.jit import jit_inside, jit_part
 OFFSET = 1
 
 @jit_part
@@ -115,7 +115,7 @@ print(total(10), sum(total.stats.cache_hits.values()))
     [
         ("2 * x", "3 * x", 31),
         ("OFFSET = 1", "OFFSET = 5", 25),
-        ("@jit_part\ndef twice", "@jit_part\ndef twice", 21),
+        ("@jit_part\ndef twice", "@jit_inside\ndef twice", 21),
     ],
 )
 def test_what_was_made_of_something_else_is_made_anew(tmp_path, before, after, value):

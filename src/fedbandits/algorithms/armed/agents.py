@@ -15,7 +15,7 @@ from fedbandits.algorithms.armed.estimators.contract import Rate, demand_at, wid
 from fedbandits.contract.arrays import BoolArray, FloatArray, IntArray, check_arms, check_feedback, check_finite
 from fedbandits.contract.population import Population
 from fedbandits.contract.problem import Problem
-from fedbandits.linalg.jit import jit_inside, jit_part
+from fedbandits.linalg.jit import jit_inside
 
 
 def check_armed(who: IntArray, arms: FloatArray, n: int, count: int) -> IntArray | None:
@@ -212,7 +212,7 @@ class Indexed(NamedTuple):
 def index_at(agents: Indexed, count: int, mean: float, demand: float) -> float:
     """The index of an arm of which so many samples are known, with that mean."""
     rate = agents.rate
-    return exact_sum(mean, width_at(count, demand, rate.offset, rate.factor, rate.exponent))
+    return mean + width_at(count, demand, rate.offset, rate.factor, rate.exponent)
 
 
 @jit_inside
@@ -226,9 +226,9 @@ def pick_indexed(agents: Indexed, i: int) -> int:
     for j in range(agents.places.arms):
         k = first if j == 0 else j - 1 if j <= first else j
         count, mean = agents.counts[i, k], estimate_at(agents.known, i, k, now)
-        if exact_sum(mean, width_at_most(touched, i, k, count, demand, rate)) < best:
+        if mean + width_at_most(touched, i, k, count, demand, rate) < best:
             continue
-        index = exact_sum(mean, width_from(touched, i, k, count, demand, rate))
+        index = mean + width_from(touched, i, k, count, demand, rate)
         if index > best or (index == best and k < found):
             best, found = index, k
     agents.favourites[i] = found
@@ -240,9 +240,3 @@ def observe_indexed(agents: Indexed, i: int, pick: int, reward: float, weight: f
     """What `IndexAgents` observe."""
     take_in(agents.known, i, pick, reward, weight)
     agents.turns[i] += 1
-
-
-@jit_part
-def exact_sum(one: float, other: float) -> float:
-    """Of two numbers that are rounded before."""
-    return one + other
