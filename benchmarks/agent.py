@@ -7,8 +7,6 @@ inserts as many bytes. Medians tell what a call costs; means include snapshots, 
 
 from __future__ import annotations
 
-import argparse
-import json
 import sqlite3
 import tempfile
 import time
@@ -23,6 +21,7 @@ from rich.table import Table
 from threadpoolctl import threadpool_limits
 
 import fedbandits as fb
+from benchmarks.command import keep, parser
 from fedbandits.deploy import Agent
 from fedbandits.deploy.settings import Settings
 
@@ -124,11 +123,9 @@ def openings(directory: Path) -> dict[str, float]:
 
 def main() -> None:
     """Measure and print."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--json", type=Path, help="write all numbers to this file")
-    parser.add_argument("--quick", action="store_true", help="fewer calls")
-    parser.add_argument("--directory", type=Path, help="where to put the files; decides what waiting for a disk costs")
-    options = parser.parse_args()
+    asked = parser(__doc__, "fewer calls")
+    asked.add_argument("--directory", type=Path, help="where to put the files; decides what waiting for a disk costs")
+    options = asked.parse_args()
     many, few = (2_000, 100) if options.quick else (20_000, 1_000)
     with tempfile.TemporaryDirectory(dir=options.directory) as name, threadpool_limits(1, "blas"):
         directory = Path(name)
@@ -153,8 +150,7 @@ def main() -> None:
     console = Console(width=120)
     console.print(table)
     console.print("Opening: " + ", ".join(f"{title} {value:,.0f} ms" for title, value in opened.items()))
-    if options.json is not None:
-        options.json.write_text(json.dumps({"calls": entries, "openings": opened}, indent=2) + "\n")
+    keep({"calls": entries, "openings": opened}, options.json)
 
 
 if __name__ == "__main__":

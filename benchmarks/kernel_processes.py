@@ -7,8 +7,6 @@ that is; and what federations cost, at a server and on an Erdos-Renyi graph. One
 
 from __future__ import annotations
 
-import argparse
-import json
 import resource
 import statistics
 import sys
@@ -23,6 +21,7 @@ from rich.table import Table
 from threadpoolctl import threadpool_limits
 
 import fedbandits as fb
+from benchmarks.command import keep, parser
 from benchmarks.warming import warm_up
 from fedbandits.models.kernels import SquaredExponential
 from fedbandits.models.processes import Processes
@@ -157,10 +156,7 @@ def graphs(quick: bool) -> list[dict[str, Any]]:
 
 def main() -> None:
     """Run everything and print tables."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--json", type=Path, help="write all numbers to this file")
-    parser.add_argument("--quick", action="store_true", help="shorter runs")
-    options = parser.parse_args()
+    options = parser(__doc__).parse_args()
     with threadpool_limits(1):
         report(options.quick, options.json)
 
@@ -195,9 +191,7 @@ def report(quick: bool, file: Path | None) -> None:
         for run in runs:
             table.add_row(*(f"{value:,.2f}" if isinstance(value, float) else str(value) for value in run.values()))
         console.print(table)
-    if file is not None:
-        told = {"turns": turns, "federations": companies, "graphs": on_graphs}
-        file.write_text(json.dumps(told, indent=2) + "\n")
+    keep({"turns": turns, "federations": companies, "graphs": on_graphs}, file)
 
 
 if __name__ == "__main__":

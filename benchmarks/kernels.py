@@ -16,15 +16,11 @@ import os
 for _name in ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "OMP_NUM_THREADS", "NUMBA_NUM_THREADS"):
     os.environ[_name] = "1"
 
-import argparse
 import importlib.metadata
-import json
-import platform
 import statistics
 import sys
 import time
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -34,6 +30,7 @@ from rich.table import Table
 from threadpoolctl import threadpool_limits
 
 import fedbandits as fb
+from benchmarks.command import keep, machine, parser
 from benchmarks.loop_linucb import LoopLinUCB
 from benchmarks.loop_linucb import step as loop_step
 from fedbandits.contract.streams import Streams
@@ -436,21 +433,8 @@ def show_peers(console: Console, entries: list[dict[str, Any]]) -> None:
     console.print("The other libraries keep one model per arm, on a context common to all arms.")
 
 
-def machine() -> dict[str, str]:
-    model = platform.processor()
-    info = Path("/proc/cpuinfo")
-    if info.exists():
-        named = [line for line in info.read_text().splitlines() if line.startswith("model name")]
-        model = named[0].split(":", 1)[1].strip() if named else model
-    versions = {name: importlib.metadata.version(name) for name in ("numpy", "numba")}
-    return {"cpu": model, "python": platform.python_version(), **versions}
-
-
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("--json", type=Path, help="write all numbers to this file")
-    parser.add_argument("--quick", action="store_true", help="fewer repetitions")
-    options = parser.parse_args()
+    options = parser(__doc__, "fewer repetitions").parse_args()
     console = Console(width=None if sys.stdout.isatty() else 140)
     with threadpool_limits(1):
         report: dict[str, Any] = {"machine": machine()}
@@ -461,8 +445,7 @@ def main() -> None:
         show_growth(console, report["growth"])
         report["peers"] = peers(options.quick)
         show_peers(console, report["peers"])
-    if options.json is not None:
-        options.json.write_text(json.dumps(report, indent=2) + "\n")
+    keep(report, options.json)
 
 
 if __name__ == "__main__":

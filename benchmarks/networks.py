@@ -6,15 +6,11 @@ one run; how cost grows with agents, hops and arms; and the largest run. One thr
 
 from __future__ import annotations
 
-import argparse
-import json
-import math
 import resource
 import sys
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -24,6 +20,8 @@ from rich.table import Table
 import fedbandits as fb
 from benchmarks import loop_fed_ucb1
 from benchmarks.apart import apart
+from benchmarks.both_ways import both
+from benchmarks.command import keep, parser
 from benchmarks.warming import warm_up
 from fedbandits.algorithms import ALGORITHMS
 from fedbandits.contract.catalogue import build
@@ -71,17 +69,9 @@ def both_ways(quick: bool) -> Iterator[dict[str, Any]]:
         for n, neighbours, horizon in ((10, 10, 400), (100, 10, 200), (1_000, 10, 40), (200, 140, 200)):
             environment = fb.environments.BernoulliArms(clients=n, arms=5)
             network = fb.network.ErdosRenyi(p=min(1.0, neighbours / n), ttl=1)
-            warm_up(words, environment, 20, network=network)
-            best = {False: math.inf, True: math.inf}
-            for _ in range(1 if quick else 3):
-                for compiled in best:
-                    run = fb.Simulation(words, environment, horizon + 20, network=network)
-                    run.compiled = compiled
-                    run.run(20)
-                    began = time.process_time()
-                    run.run()
-                    best[compiled] = min(best[compiled], (time.process_time() - began) / (n * horizon))
-            entry[f"n={n}, {neighbours} neighbours"] = {"stepped": 1e6 * best[False], "played": 1e6 * best[True]}
+            entry[f"n={n}, {neighbours} neighbours"] = both(
+                words, environment, horizon, 1 if quick else 3, network=network
+            )
         yield entry
 
 
@@ -160,10 +150,7 @@ def show(console: Console, title: str, entries: list[dict[str, Any]]) -> None:
 
 def main() -> None:
     """Run everything and print tables."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--json", type=Path, help="write all numbers to this file")
-    parser.add_argument("--quick", action="store_true", help="shorter runs")
-    options = parser.parse_args()
+    options = parser(__doc__).parse_args()
     console = Console(width=None if sys.stdout.isatty() else 140)
     report: dict[str, Any] = {"against the loop": against_the_loop(options.quick)}
     rates = report["against the loop"]
@@ -182,8 +169,7 @@ def main() -> None:
     for title, cases in (("How cost grows", growing(options.quick)), ("The largest run", large(options.quick))):
         report[title] = [apart(measure, case) for case in cases]
         show(console, title, report[title])
-    if options.json is not None:
-        options.json.write_text(json.dumps(report, indent=2) + "\n")
+    keep(report, options.json)
 
 
 if __name__ == "__main__":

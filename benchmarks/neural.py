@@ -8,12 +8,9 @@ that both meet the same machine; and what letters weigh. One thread; compilation
 
 from __future__ import annotations
 
-import argparse
 import importlib.util
-import json
 import sys
 import time
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -22,6 +19,7 @@ from rich.table import Table
 from threadpoolctl import threadpool_limits
 
 import fedbandits as fb
+from benchmarks.command import keep, parser
 from benchmarks.loop_fn_ucb import LoopFNUCB
 from benchmarks.warming import warm_up
 from fedbandits.contract.ledger import DIRECTIONS, UNITS
@@ -168,10 +166,7 @@ def show(console: Console, title: str, entries: list[dict[str, Any]]) -> None:
 
 def main() -> None:
     """Run everything and print tables."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--json", type=Path, help="write all numbers to this file")
-    parser.add_argument("--quick", action="store_true", help="fewer repetitions, shorter runs")
-    options = parser.parse_args()
+    options = parser(__doc__, "fewer repetitions, shorter runs").parse_args()
     console = Console(width=None if sys.stdout.isatty() else 160)
     share, times = (5, 1) if options.quick else (1, 3)
     report: dict[str, list[dict[str, Any]]] = {}
@@ -193,8 +188,7 @@ def main() -> None:
         compared = [against_torch(name, n, horizon // share) for name, n, horizon in RUNS[:2]]
         report["against torch"] = [entry for entry in compared if entry is not None]
         show(console, "Beside the released code's work in torch", report["against torch"])
-    if options.json is not None:
-        options.json.write_text(json.dumps(report, indent=2) + "\n")
+    keep(report, options.json)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Decisions over common candidates: `python -m benchmarks.nonlinear [--quick]`.
+"""Decisions over common candidates: `python -m benchmarks.nonlinear [--json FILE] [--quick]`.
 
 Processor time of a decision of Fed-GO-UCB in phase II, choosing and learning, by beliefs about the candidates and by a
 straightforward implementation with matrices of the model's dimension p (a solve for each choice, as the text has it),
@@ -7,13 +7,14 @@ for growing numbers of candidates and of parameters. One thread; compilation is 
 
 from __future__ import annotations
 
-import argparse
 import time
+from collections.abc import Iterator
 
 import numpy as np
 from rich.console import Console
 from rich.table import Table
 
+from benchmarks.command import keep, parser
 from fedbandits.algorithms.nonlinear.candidate_agents import CandidateAgents
 from fedbandits.algorithms.nonlinear.languages import InTallies, Prior
 from fedbandits.contract.arrays import FloatArray
@@ -53,18 +54,25 @@ def by_matrices(points: FloatArray, w: FloatArray, model: Sigmoid, turns: int) -
     return (time.process_time() - began) / turns
 
 
-def main() -> None:
-    """Print a row for every number of candidates and of parameters."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--quick", action="store_true", help="fewer turns")
-    turns = 20 if parser.parse_args().quick else 100
-    table = Table("candidates", "p", "beliefs, µs", "matrices, µs", "times")
+def measured(turns: int) -> Iterator[dict[str, float]]:
+    """An entry for every number of candidates and of parameters."""
     for size, width in ((50, 25), (200, 25), (500, 25), (50, 10), (50, 50), (50, 100)):
         model, rng = Sigmoid(width=width), np.random.default_rng(1)
         points, w = rng.uniform(-1, 1, (size, DIM)), 2 * rng.standard_normal(model.parameters(DIM))
         fast, slow = by_beliefs(points, w, model, turns), by_matrices(points, w, model, turns // 5)
-        table.add_row(str(size), str(len(w)), f"{1e6 * fast:.1f}", f"{1e6 * slow:.0f}", f"{slow / fast:.0f}")
+        sizes = {"candidates": size, "parameters": len(w)}
+        yield sizes | {"beliefs": 1e6 * fast, "matrices": 1e6 * slow, "ratio": slow / fast}
+
+
+def main() -> None:
+    """Print a row for each."""
+    options = parser(__doc__, "fewer turns").parse_args()
+    report = list(measured(20 if options.quick else 100))
+    table = Table("candidates", "p", "beliefs, µs", "matrices, µs", "times")
+    for entry in report:
+        table.add_row(*(f"{value:.1f}" if name == "beliefs" else f"{value:.0f}" for name, value in entry.items()))
     Console().print(table)
+    keep(report, options.json)
 
 
 if __name__ == "__main__":

@@ -8,13 +8,10 @@ which the conversations are that need no interpreter, and talking in Python; the
 
 from __future__ import annotations
 
-import argparse
-import json
 import sys
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from rich.console import Console
@@ -22,6 +19,7 @@ from rich.table import Table
 
 import fedbandits as fb
 from benchmarks.apart import apart
+from benchmarks.command import keep, parser
 from benchmarks.warming import warm_up
 from fedbandits.simulation import loop
 
@@ -107,10 +105,7 @@ def _timed(function: Callable[..., Any], part: str, spent: dict[str, float]) -> 
 
 def main() -> None:
     """Run everything and print a table."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--json", type=Path, help="write all numbers to this file")
-    parser.add_argument("--quick", action="store_true", help="one seed each")
-    options = parser.parse_args()
+    options = parser(__doc__, "one seed each").parse_args()
     found = [apart(measure, (case, 1 if options.quick else 5)) for case in cases()]
     table = Table(title="On the settings of released codes")
     for column in ("algorithm", "environment", "T", "synchronisations"):
@@ -123,8 +118,7 @@ def main() -> None:
         names = [row["algorithm"], row["environment"], str(row["horizon"]), str(row["syncs"])]
         table.add_row(*names, *figures, *shares)
     Console(width=None if sys.stdout.isatty() else 220).print(table)
-    if options.json is not None:
-        options.json.write_text(json.dumps(found, indent=2) + "\n")
+    keep(found, options.json)
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """Planning: populations against a plain loop over agents, stages and transitions; and one agent on RiverSwim.
 
-    python -m benchmarks.planning
+    python -m benchmarks.planning [--json FILE]
 
 The loop is LSVI-UCB as it is written: per agent, per stage, inverses by rank-one updates, all targets anew after every
 episode, one value for each state that was seen. Both get the same turns, in CPU seconds of one process.
@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 import fedbandits as fb
+from benchmarks.command import keep, parser
 
 RIVERS = ((6, 20), (10, 20), (15, 40))
 """States and H."""
@@ -97,31 +98,52 @@ def ours(environment: Any, steps: int, algorithm: str = "lsvi-ucb", times: int =
     return seconds, float(run.trace().regret[-1])
 
 
-def main() -> None:
-    """Print all of it."""
+def measured() -> dict[str, Any]:
+    """Everything, as numbers."""
     for name in ("lsvi-ucb", "fedlsvi-dense", "fedlsvi-rare"):  # compiled beforehand
         ours(fb.environments.LinearMDP(clients=2, length=3), 12, name)
     environment = fb.environments.LinearMDP(**BASE)
     steps = 30 * BASE["length"]
     (fast, here), (slow, there) = ours(environment, steps, times=10), min(loop(environment, steps) for _ in range(2))
-    print(f"M=50 H=10 d=20, 30 episodes: loop {slow:.2f} s, ours {fast:.2f} s, {slow / fast:.0f} times")
-    print(f"regret {there:.1f} and {here:.1f}")
+    against = {"loop": slow, "ours": fast, "ratio": slow / fast, "regret of the loop": there, "regret of ours": here}
+    rivers = []
     for states, length in RIVERS:
-        seconds, _ = ours(fb.environments.RiverSwim(clients=1, states=states, length=length), 200 * length)
-        print(f"RiverSwim S={states} H={length}, one agent: {200 * length / seconds:,.0f} decisions per CPU second")
-        seconds, _ = ours(fb.environments.RiverSwim(clients=100, states=states, length=length), 20 * length)
-        print(f"RiverSwim S={states} H={length}, 100 agents: {2000 * length / seconds:,.0f} decisions per CPU second")
+        alone, _ = ours(fb.environments.RiverSwim(clients=1, states=states, length=length), 200 * length)
+        many, _ = ours(fb.environments.RiverSwim(clients=100, states=states, length=length), 20 * length)
+        rates = {"alone": 200 * length / alone, "many": 2000 * length / many}
+        rivers.append({"states": states, "length": length} | rates)
+    grows = []
     for field, values in {"clients": (10, 100), "length": (5, 20), "dim": (10, 40), "arms": (2, 8)}.items():
-        shown = []
         for value in values:
             sizes = BASE | {field: value}
             seconds, _ = ours(fb.environments.LinearMDP(**sizes), 30 * sizes["length"])
-            shown.append(f"{value}: {1e6 * seconds / (30 * sizes['length'] * sizes['clients']):.1f} us")
-        print(f"{field}: per decision {', '.join(shown)}")
+            each = 1e6 * seconds / (30 * sizes["length"] * sizes["clients"])
+            grows.append({"what": field, "value": value, "microseconds": each})
+    longer = []
     for episodes in (30, 300):
         for name in ("lsvi-ucb", "fedlsvi-rare"):
             seconds, _ = ours(fb.environments.LinearMDP(**(BASE | {"clients": 10})), 10 * episodes, name)
-            print(f"{name}, {episodes} episodes of 10 agents: {1e6 * seconds / (100 * episodes):.1f} us per decision")
+            each = 1e6 * seconds / (100 * episodes)
+            longer.append({"algorithm": name, "episodes": episodes, "microseconds": each})
+    return {"against the loop": against, "rivers": rivers, "growth": grows, "episodes": longer}
+
+
+def main() -> None:
+    """Print all of it."""
+    options = parser(__doc__, "no shorter: all of it takes half a minute").parse_args()
+    report = measured()
+    against = report["against the loop"]
+    print(f"M=50 H=10 d=20, 30 episodes: loop {against['loop']:.2f} s, ours {against['ours']:.3f} s,", end=" ")
+    print(f"{against['ratio']:.0f} times; regret {against['regret of the loop']:.1f}, {against['regret of ours']:.1f}")
+    for river in report["rivers"]:
+        print(f"RiverSwim S={river['states']} H={river['length']}: decisions per CPU second:", end=" ")
+        print(f"{river['alone']:,.0f} of one agent, {river['many']:,.0f} of 100")
+    for entry in report["growth"]:
+        print(f"{entry['what']}={entry['value']}: {entry['microseconds']:.1f} µs per decision")
+    for entry in report["episodes"]:
+        print(f"{entry['algorithm']}, {entry['episodes']} episodes of 10 agents:", end=" ")
+        print(f"{entry['microseconds']:.1f} µs per decision")
+    keep(report, options.json)
 
 
 if __name__ == "__main__":

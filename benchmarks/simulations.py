@@ -7,14 +7,11 @@ which is that of the processor.
 
 from __future__ import annotations
 
-import argparse
-import json
 import resource
 import sys
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 from rich.console import Console
@@ -22,6 +19,7 @@ from rich.table import Table
 
 import fedbandits as fb
 from benchmarks.apart import apart
+from benchmarks.command import keep, parser
 from benchmarks.warming import warm_up
 from fedbandits.algorithms import ALGORITHMS
 from fedbandits.contract.catalogue import build
@@ -154,10 +152,7 @@ def show(console: Console, title: str, entries: list[dict[str, Any]]) -> None:
 
 def main() -> None:
     """Run everything and print tables."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--json", type=Path, help="write all numbers to this file")
-    parser.add_argument("--quick", action="store_true", help="shorter runs")
-    options = parser.parse_args()
+    options = parser(__doc__).parse_args()
     console = Console(width=None if sys.stdout.isatty() else 140)
     report: dict[str, Any] = {}
     for title, cases in (
@@ -169,8 +164,7 @@ def main() -> None:
     ):
         report[title] = [apart(measure, case) for case in cases]
         show(console, title, report[title])
-    if options.json is not None:
-        options.json.write_text(json.dumps(report, indent=2) + "\n")
+    keep(report, options.json)
 
 
 if __name__ == "__main__":
