@@ -9,7 +9,7 @@ PYTHONS ?= 3.11 3.12 3.13
 export PYTHONDONTWRITEBYTECODE =
 
 .DEFAULT_GOAL := help
-.PHONY: help demo federation test test-thorough test-slow test-pythons lint format bench docs experiments measured wheel-check clean
+.PHONY: help demo federation test test-thorough test-slow test-pythons lint format bench speed docs experiments measured wheel-check clean
 
 help: ## show this list
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-13s %s\n", $$1, $$2}'
@@ -68,9 +68,16 @@ format: $(VENV)/developing ## format and fix what can be fixed
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-bench: $(VENV)/developing ## speed and memory, as ratios within one run
+$(VENV)/comparing: $(VENV)/experimenting $(VENV)/developing
 	$(PIP) install --quiet --constraint constraints.txt --editable '.[peers]' || echo "some peers do not install here; their rows say so"
+	@touch $@
+
+bench: $(VENV)/comparing ## speed and memory, as ratios within one run
 	$(BIN)/python -m benchmarks
+
+speed: $(VENV)/comparing ## measure everything that docs/speed.md says again, and put it there; a quarter of an hour
+	$(BIN)/python -m benchmarks --record docs/speed.json
+	$(BIN)/python -m benchmarks.page docs/speed.md
 
 $(VENV)/experimenting: $(VENV)/installed
 	$(PIP) install --quiet --constraint constraints.txt --editable '.[data,torch]'

@@ -23,8 +23,6 @@ from benchmarks.command import keep, parser
 
 SIZES = {1: 1000, 10: 200, 100: 40}
 """How many steps for so many agents."""
-FIRST = 20
-"""Steps that do not count: in them networks fill with messages, and everybody takes every arm once."""
 ARMED, LINEAR, BOUNDED = "bernoulli:arms=10", "linear:dim=10,arms=10", "gap:dim=10,arms=10"
 CLUSTERED = "clustered-linear:dim=10,arms=10,clusters=2,gamma=0.5"
 CASES = (
@@ -65,7 +63,7 @@ def both(words: str, environment: Any, horizon: int, times: int, **options: Any)
     so many `times`.
     """
     for compiled in (True, False):
-        _once(words, environment, FIRST, compiled, **options)
+        _once(words, environment, 25, compiled, **options)
     best, played = {False: math.inf, True: math.inf}, 0
     for _ in range(times):
         for compiled in best:
@@ -75,14 +73,12 @@ def both(words: str, environment: Any, horizon: int, times: int, **options: Any)
 
 
 def _once(words: str, environment: Any, horizon: int, compiled: bool, **options: Any) -> tuple[float, int]:
-    """CPU seconds for each decision but those of the first steps, and how many steps compiled functions have played."""
-    run = fb.Simulation(words, environment, horizon + FIRST, **options)
+    """CPU seconds for each decision, and how many steps compiled functions have played."""
+    run = fb.Simulation(words, environment, horizon, **options)
     run.compiled = compiled
-    run.run(FIRST)
-    before, began = int(run.decisions[:FIRST].sum()), time.process_time()
+    began = time.process_time()
     run.run()
-    seconds = time.process_time() - began
-    return seconds / (int(run.trace().decisions[-1]) - before), run.played
+    return (time.process_time() - began) / int(run.trace().decisions[-1]), run.played
 
 
 def measured(quick: bool) -> Iterator[dict[str, Any]]:

@@ -7,10 +7,13 @@ import importlib.metadata
 import json
 import os
 import platform
+import time
 from pathlib import Path
 from typing import Any
 
 import llvmlite.binding
+
+_STATISTICS = Path("/proc/stat")
 
 
 def parser(doc: str | None, quick: str = "shorter runs") -> argparse.ArgumentParser:
@@ -28,13 +31,28 @@ def keep(report: Any, file: Path | None) -> None:
 
 
 def machine() -> dict[str, Any]:
-    """Where this is measured, and how busy that is."""
+    """Where this is measured, and how much of its cores is free, 0 to 1, while nobody measures."""
     model = platform.processor()
     info = Path("/proc/cpuinfo")
     if info.exists():
         named = [line for line in info.read_text().splitlines() if line.startswith("model name")]
         model = named[0].split(":", 1)[1].strip() if named else model
     versions = {name: importlib.metadata.version(name) for name in ("numpy", "numba")}
-    busy = {"cores": os.cpu_count(), "load": round(os.getloadavg()[0], 1)}
     kind = llvmlite.binding.get_host_cpu_name()
-    return {"cpu": model, "kind": kind, **busy, "python": platform.python_version(), **versions}
+    cores = {"cores": os.cpu_count(), "free": _free()}
+    return {"cpu": model, "kind": kind, **cores, "python": platform.python_version(), **versions}
+
+
+def _free(seconds: float = 2.0) -> float | None:
+    """The share of all cores that nobody uses for some seconds; None where the system does not say."""
+    if not _STATISTICS.exists():
+        return None
+
+    def counted() -> tuple[int, int]:
+        spent = [int(word) for word in _STATISTICS.read_text().split("\n")[0].split()[1:9]]
+        return sum(spent), spent[3] + spent[4]
+
+    before = counted()
+    time.sleep(seconds)
+    total, idle = (now - then for now, then in zip(counted(), before, strict=True))
+    return round(idle / max(total, 1), 2)

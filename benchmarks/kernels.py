@@ -437,9 +437,8 @@ def main() -> None:
     options = parser(__doc__, "fewer repetitions").parse_args()
     console = Console(width=None if sys.stdout.isatty() else 140)
     with threadpool_limits(1):
-        report: dict[str, Any] = {"machine": machine()}
-        console.print(", ".join(f"{key} {value}" for key, value in report["machine"].items()))
-        report["ratios"] = ratios(10 if options.quick else 60)
+        console.print(", ".join(f"{key} {value}" for key, value in machine().items()))
+        report: dict[str, Any] = {"ratios": ratios(10 if options.quick else 60)}
         show_ratios(console, report["ratios"])
         report["growth"] = list(growth(options.quick))
         show_growth(console, report["growth"])

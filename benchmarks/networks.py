@@ -66,7 +66,7 @@ def both_ways(quick: bool) -> Iterator[dict[str, Any]]:
     """
     for words in ("fed-ucb1", "fed-ucb1-best", "cent-ucb1", "consensus-ucb", "fed-ucb1:mean=trimmed,order=2,raw=1"):
         entry: dict[str, Any] = {"algorithm": words}
-        for n, neighbours, horizon in ((10, 10, 400), (100, 10, 200), (1_000, 10, 40), (200, 140, 200)):
+        for n, neighbours, horizon in ((10, 10, 4000), (100, 10, 1000), (1_000, 10, 200), (200, 140, 400)):
             environment = fb.environments.BernoulliArms(clients=n, arms=5)
             network = fb.network.ErdosRenyi(p=min(1.0, neighbours / n), ttl=1)
             entry[f"n={n}, {neighbours} neighbours"] = both(

@@ -39,8 +39,9 @@ def code(words: str) -> str:
 @table("machine")
 def _machine(record: dict[str, Any]) -> str:
     found = record["machine"]
+    free = "" if found["free"] is None else f" of which {found['free']:.0%} were free before it began"
     return (
-        f"{found['cpu']} ({found['kind']}), {found['cores']} cores, load {found['load']} when it began; "
+        f"{found['cpu']} ({found['kind']}), {found['cores']} cores{free}; "
         f"Python {found['python']}, numpy {found['numpy']}, numba {found['numba']}"
     )
 
