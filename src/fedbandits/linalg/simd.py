@@ -2,8 +2,9 @@
 
 A `Lanes(m)` value is m registers of four doubles, held by the compiled function as an ordinary
 local variable. Loops written with these keep their accumulators in registers, which the automatic
-vectoriser does not manage for a triangular loop nest. LLVM lowers the registers to whatever the
-machine has: one AVX register each, two SSE2 or NEON registers, or half an AVX-512 one.
+vectoriser does not manage for a triangular loop nest. Registers go two by two, as far as there are
+two: AVX-512 has one for both, elsewhere LLVM takes them apart again, into two of AVX or four of SSE2
+or NEON. What is computed is the same, number by number; sums over lanes have the order of registers.
 
 Every function here is for use within `@jit` functions only. Arrays must be C-contiguous float64
 (others are refused when the caller is compiled) and are addressed by a flat offset that is *not*
@@ -34,7 +35,8 @@ ADDRESS = types.CPointer(types.float64)  # type: ignore[no-untyped-call]
 """Type of what `address` returns."""
 
 _DOUBLE = ir.DoubleType()
-_VECTOR = ir.VectorType(_DOUBLE, REGISTER)
+_ONE, _TWO = ir.VectorType(_DOUBLE, REGISTER), ir.VectorType(_DOUBLE, 2 * REGISTER)
+"""A register, and two of them side by side, which is one where the machine has some that are wide enough."""
 _INT32 = ir.IntType(32)
 
 
@@ -49,8 +51,24 @@ class Lanes(types.Type):
 @register_model(Lanes)
 class _LanesModel(models.PrimitiveModel):
     def __init__(self, manager: Any, kind: Lanes) -> None:
-        backend = ir.LiteralStructType([_VECTOR] * kind.registers)
-        super().__init__(manager, kind, backend)  # type: ignore[no-untyped-call]
+        super().__init__(manager, kind, ir.LiteralStructType(_vectors(kind)))  # type: ignore[no-untyped-call]
+
+
+def _vectors(kind: Any) -> list[ir.Type]:
+    """What a value is kept in: registers two by two, and the last one by itself where it is left over."""
+    if not isinstance(kind, Lanes):
+        return [_DOUBLE]
+    return [_TWO] * (kind.registers // 2) + [_ONE] * (kind.registers % 2)
+
+
+def _width(vector: ir.Type) -> int:
+    """How many doubles there are in it."""
+    return cast(int, vector.count) if isinstance(vector, ir.VectorType) else 1
+
+
+def _all(vector: ir.Type, value: float) -> ir.Constant:
+    """The same number in all places."""
+    return ir.Constant(vector, [value] * _width(vector) if isinstance(vector, ir.VectorType) else value)
 
 
 def _inside(typing: Callable[..., Any]) -> Callable[..., Any]:
@@ -66,48 +84,52 @@ def _is_value(kind: Any) -> bool:
     return isinstance(kind, Lanes) or kind == types.float64
 
 
-def _ir_type(kind: Any) -> ir.Type:
-    return _VECTOR if isinstance(kind, Lanes) else _DOUBLE
+def _spread(builder: Any, value: Any, vector: ir.Type) -> Any:
+    """The scalar `value` in all places of a vector."""
+    blank = ir.Constant(vector, ir.Undefined)
+    one = builder.insert_element(blank, value, _INT32(0))
+    return builder.shuffle_vector(one, blank, ir.Constant(ir.VectorType(_INT32, _width(vector)), [0] * _width(vector)))
 
 
-def _count(kind: Any) -> int:
-    return kind.registers if isinstance(kind, Lanes) else 1
-
-
-def _spread(builder: Any, value: Any) -> Any:
-    """The scalar `value` in all places of one register."""
-    one = builder.insert_element(ir.Constant(_VECTOR, ir.Undefined), value, _INT32(0))
-    mask = ir.Constant(ir.VectorType(_INT32, REGISTER), [0] * REGISTER)
-    return builder.shuffle_vector(one, ir.Constant(_VECTOR, ir.Undefined), mask)
-
-
-def _registers(builder: Any, kind: Any, value: Any, like: Any) -> list[Any]:
-    """`value` as a list of registers (or scalars), a scalar being spread to the shape of `like`."""
+def _taken_apart(builder: Any, kind: Any, value: Any, like: Any) -> list[Any]:
+    """`value` as a list of vectors (or one scalar), a scalar being spread to the shape of `like`."""
     if isinstance(kind, Lanes):
-        return [builder.extract_value(value, r) for r in range(kind.registers)]
+        return [builder.extract_value(value, v) for v in range(len(_vectors(kind)))]
     if isinstance(like, Lanes):
-        return [_spread(builder, value)] * like.registers
+        return [_spread(builder, value, vector) for vector in _vectors(like)]
     return [value]
 
 
-def _pack(builder: Any, kind: Any, registers: list[Any]) -> Any:
+def _pack(builder: Any, kind: Any, vectors: list[Any]) -> Any:
     if not isinstance(kind, Lanes):
-        return registers[0]
-    value = ir.Constant(ir.LiteralStructType([_VECTOR] * kind.registers), ir.Undefined)
-    for r, register in enumerate(registers):
-        value = builder.insert_value(value, register, r)
+        return vectors[0]
+    value = ir.Constant(ir.LiteralStructType(_vectors(kind)), ir.Undefined)
+    for v, vector in enumerate(vectors):
+        value = builder.insert_value(value, vector, v)
     return value
 
 
+def _halves(builder: Any, vector: Any) -> list[Any]:
+    """The registers of a vector, in their order."""
+    count = _width(vector.type) // REGISTER
+    if count == 1:
+        return [vector]
+    numbers = [range(REGISTER * half, REGISTER * (half + 1)) for half in range(count)]
+    masks = [ir.Constant(ir.VectorType(_INT32, REGISTER), list(half)) for half in numbers]
+    return [builder.shuffle_vector(vector, ir.Constant(vector.type, ir.Undefined), mask) for mask in masks]
+
+
 def _pointers(builder: Any, start: Any, offset: Any, kind: Any) -> Any:
-    """Addresses of the registers of a `kind` kept `offset` doubles after `start`."""
-    for r in range(_count(kind)):
-        place = builder.add(offset, ir.Constant(offset.type, REGISTER * r))
-        yield builder.bitcast(builder.gep(start, [place]), _ir_type(kind).as_pointer())
+    """Addresses of the vectors of a `kind` kept `offset` doubles after `start`."""
+    first = 0
+    for vector in _vectors(kind):
+        place = builder.add(offset, ir.Constant(offset.type, first))
+        yield builder.bitcast(builder.gep(start, [place]), vector.as_pointer())
+        first += _width(vector)
 
 
 def _elementwise(emit: Callable[..., Any], *kinds: Any) -> tuple[Any, Callable[[Any, Any, Any, Any], Any]] | None:
-    """Typing and code of a function of Lanes and scalars, applied register by register."""
+    """Typing and code of a function of Lanes and scalars, applied vector by vector."""
     if not all(_is_value(kind) for kind in kinds):
         return None
     wide = {kind for kind in kinds if isinstance(kind, Lanes)}
@@ -116,15 +138,15 @@ def _elementwise(emit: Callable[..., Any], *kinds: Any) -> tuple[Any, Callable[[
     result = wide.pop() if wide else types.float64
 
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        operands = [_registers(builder, kind, arg, result) for kind, arg in zip(signature.args, args, strict=True)]
-        done = [emit(builder, _ir_type(result), *each) for each in zip(*operands, strict=True)]
+        operands = [_taken_apart(builder, kind, arg, result) for kind, arg in zip(signature.args, args, strict=True)]
+        done = [emit(builder, each[0].type, *each) for each in zip(*operands, strict=True)]
         return _pack(builder, result, done)
 
     return result(*kinds), codegen
 
 
 def _call(builder: Any, name: str, kind: ir.Type, *args: Any) -> Any:
-    suffix = "v4f64" if kind == _VECTOR else "f64"
+    suffix = f"v{_width(kind)}f64" if isinstance(kind, ir.VectorType) else "f64"
     form = ir.FunctionType(kind, [kind] * len(args))
     function = cgutils.get_or_insert_function(  # type: ignore[no-untyped-call]
         builder.module, form, f"llvm.{name}.{suffix}"
@@ -140,8 +162,7 @@ def zero(typingctx: Any, registers: Any) -> Any:
     kind = Lanes(registers.literal_value)
 
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        empty = ir.Constant(_VECTOR, [0.0] * REGISTER)
-        return _pack(builder, kind, [empty] * kind.registers)
+        return _pack(builder, kind, [_all(vector, 0.0) for vector in _vectors(kind)])
 
     return kind(registers), codegen
 
@@ -207,16 +228,17 @@ def gather(typingctx: Any, like: Any, start: Any, places: Any, at: Any) -> Any:
         _, base, listed, first = args
         first = context.cast(builder, first, at, types.intp)
         listed = builder.gep(context.make_array(places)(context, builder, listed).data, [first])
-        registers = []
-        for r in range(like.registers):
-            lanes = ir.Constant(_VECTOR, ir.Undefined)
-            for lane in range(REGISTER):
-                place = builder.load(builder.gep(listed, [ir.Constant(first.type, REGISTER * r + lane)]))
+        found, number = [], 0
+        for vector in _vectors(like):
+            lanes = ir.Constant(vector, ir.Undefined)
+            for lane in range(_width(vector)):
+                place = builder.load(builder.gep(listed, [ir.Constant(first.type, number)]))
                 place = context.cast(builder, place, places.dtype, types.intp)
                 value = builder.load(builder.gep(base, [place]), align=8)
                 lanes = builder.insert_element(lanes, value, _INT32(lane))
-            registers.append(lanes)
-        return _pack(builder, like, registers)
+                number += 1
+            found.append(lanes)
+        return _pack(builder, like, found)
 
     return like(like, start, places, at), codegen
 
@@ -230,10 +252,9 @@ def store(typingctx: Any, start: Any, offset: Any, value: Any) -> Any:
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         base, step, lanes = args
         step = context.cast(builder, step, offset, types.intp)
-        registers = _registers(builder, value, lanes, value)
-        pointers = _pointers(builder, base, step, value)
-        for pointer, register in zip(pointers, registers, strict=True):
-            builder.store(register, pointer, align=8)
+        vectors = _taken_apart(builder, value, lanes, value)
+        for pointer, vector in zip(_pointers(builder, base, step, value), vectors, strict=True):
+            builder.store(vector, pointer, align=8)
         return context.get_dummy_value()
 
     return types.void(start, offset, value), codegen
@@ -271,7 +292,7 @@ def root(typingctx: Any, a: Any) -> Any:
     """Square root, that of a negative number (a rounded zero) being zero and of NaN being NaN."""
 
     def emit(builder: Any, kind: ir.Type, x: Any) -> Any:
-        nought = ir.Constant(kind, [0.0] * REGISTER if kind == _VECTOR else 0.0)
+        nought = _all(kind, 0.0)
         negative = builder.fcmp_ordered("<", x, nought)
         return _call(builder, "sqrt", kind, builder.select(negative, nought, x))
 
@@ -283,7 +304,7 @@ def positive(typingctx: Any, a: Any) -> Any:
     """max(a, 0); NaN stays NaN."""
 
     def emit(builder: Any, kind: ir.Type, x: Any) -> Any:
-        nought = ir.Constant(kind, [0.0] * REGISTER if kind == _VECTOR else 0.0)
+        nought = _all(kind, 0.0)
         return builder.select(builder.fcmp_ordered("<=", x, nought), nought, x)
 
     return _elementwise(emit, a)
@@ -294,7 +315,7 @@ def where_positive(typingctx: Any, a: Any, b: Any) -> Any:
     """b where a > 0, and 0 elsewhere, scalars being spread."""
 
     def emit(builder: Any, kind: ir.Type, x: Any, y: Any) -> Any:
-        nought = ir.Constant(kind, [0.0] * REGISTER if kind == _VECTOR else 0.0)
+        nought = _all(kind, 0.0)
         return builder.select(builder.fcmp_ordered(">", x, nought), y, nought)
 
     return _elementwise(emit, a, b)
@@ -316,7 +337,7 @@ def where_within(typingctx: Any, a: Any, low: Any, high: Any, b: Any) -> Any:
     """0 where a < low, infinity where a > high, and b elsewhere, scalars being spread."""
 
     def emit(builder: Any, kind: ir.Type, x: Any, least: Any, most: Any, y: Any) -> Any:
-        nought, endless = (ir.Constant(kind, [v] * REGISTER if kind == _VECTOR else v) for v in (0.0, math.inf))
+        nought, endless = _all(kind, 0.0), _all(kind, math.inf)
         y = builder.select(builder.fcmp_ordered(">", x, most), endless, y)
         return builder.select(builder.fcmp_ordered("<", x, least), nought, y)
 
@@ -330,12 +351,13 @@ def any_at_least(typingctx: Any, a: Any, b: Any) -> Any:
         return None
 
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        pairs = zip(*(_registers(builder, a, each, a) for each in args), strict=True)
-        first, *others = [builder.fcmp_ordered(">=", x, y) for x, y in pairs]
-        for other in others:
-            first = builder.or_(first, other)
-        bits = ir.IntType(REGISTER)
-        return builder.icmp_unsigned("!=", builder.bitcast(first, bits), bits(0))
+        ours, others = (_taken_apart(builder, a, each, a) for each in args)
+        found = ir.Constant(ir.IntType(1), 0)
+        for x, y in zip(ours, others, strict=True):
+            bits = ir.IntType(_width(x.type))
+            reached = builder.bitcast(builder.fcmp_ordered(">=", x, y), bits)
+            found = builder.or_(found, builder.icmp_unsigned("!=", reached, bits(0)))
+        return found
 
     return types.boolean(a, b), codegen
 
@@ -345,8 +367,8 @@ def raised(typingctx: Any, a: Any, b: Any) -> Any:
     """a 2^n, where n are the lowest bits of b: they are added to the exponent of a."""
 
     def emit(builder: Any, kind: ir.Type, x: Any, y: Any) -> Any:
-        whole = ir.VectorType(ir.IntType(64), REGISTER) if kind == _VECTOR else ir.IntType(64)
-        by = ir.Constant(whole, [52] * REGISTER if kind == _VECTOR else 52)
+        whole = ir.VectorType(ir.IntType(64), _width(kind)) if isinstance(kind, ir.VectorType) else ir.IntType(64)
+        by = ir.Constant(whole, [52] * _width(kind) if isinstance(kind, ir.VectorType) else 52)
         lifted = builder.add(builder.bitcast(x, whole), builder.shl(builder.bitcast(y, whole), by))
         return builder.bitcast(lifted, kind)
 
@@ -366,7 +388,8 @@ def total(typingctx: Any, a: Any) -> Any:
         return None
 
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        first, *others = _registers(builder, a, args[0], a)
+        vectors = _taken_apart(builder, a, args[0], a)
+        first, *others = [register for vector in vectors for register in _halves(builder, vector)]
         for other in others:
             first = builder.fadd(first, other)
         item = [builder.extract_element(first, _INT32(k)) for k in range(REGISTER)]
