@@ -75,9 +75,9 @@ $(VENV)/comparing: $(VENV)/experimenting $(VENV)/developing
 bench: $(VENV)/comparing ## speed and memory, as ratios within one run
 	$(BIN)/python -m benchmarks
 
-speed: $(VENV)/comparing ## measure everything that docs/speed.md says again, and put it there; a quarter of an hour
+speed: $(VENV)/comparing ## measure everything that docs say of speed again, and put it there; a quarter of an hour
 	$(BIN)/python -m benchmarks --record docs/speed.json
-	$(BIN)/python -m benchmarks.page docs/speed.md
+	$(BIN)/python -m benchmarks.page docs/speed.md docs/which-model.md
 
 $(VENV)/experimenting: $(VENV)/installed
 	$(PIP) install --quiet --constraint constraints.txt --editable '.[data,torch]'

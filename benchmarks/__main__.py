@@ -1,7 +1,7 @@
 """Everything, one after the other: `python -m benchmarks [--quick] [--record FILE]`.
 
 `--record` puts the numbers of all of it into one file, with the machine that they are of; `benchmarks.page` fills
-docs/speed.md from it.
+pages of docs from it.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ MODULES = (
     "neural",
     "networks",
     "planning",
+    "models",
     "agent",
 )
 

@@ -1,4 +1,4 @@
-"""What models cost: `python -m benchmarks.models [--quick]`.
+"""What models cost: `python -m benchmarks.models [--json FILE] [--quick]`.
 
 Processor time of a decision, learning and talking included, and scalars per agent, for every algorithm of the shipped
 experiments `which-model-*`, five agents, at their horizon. One thread; compilation is not timed. Experiments whose data
@@ -7,13 +7,14 @@ are not there are left out.
 
 from __future__ import annotations
 
-import argparse
 import time
+from typing import Any
 
 from rich.console import Console
 from rich.table import Table
 
 import fedbandits as fb
+from benchmarks.command import keep, parser
 from benchmarks.warming import warm_up
 from fedbandits.contract.errors import ConfigError
 from fedbandits.experiments import load_experiment, shipped_experiments
@@ -33,10 +34,8 @@ def cost(case: Case, quick: bool) -> tuple[float, float]:
 
 def main() -> None:
     """Print a row for every model and every experiment."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--quick", action="store_true", help="a tenth of the turns")
-    quick = parser.parse_args().quick
-    table = Table("experiment", "model", "µs per decision", "scalars per agent")
+    options = parser(__doc__, quick="a tenth of the turns").parse_args()
+    entries: list[dict[str, Any]] = []
     for name in shipped_experiments():
         if not name.startswith("which-model"):
             continue
@@ -44,12 +43,16 @@ def main() -> None:
             if case.point["clients"] != AGENTS:
                 continue
             try:
-                microseconds, scalars = cost(case, quick)
+                microseconds, scalars = cost(case, options.quick)
             except ConfigError as error:
                 Console(stderr=True).print(f"{name}: {error}")
                 break
-            table.add_row(name, case.label, f"{microseconds:.0f}", f"{scalars:,.0f}")
+            entries.append({"experiment": name, "model": case.label, "microseconds": microseconds, "scalars": scalars})
+    table = Table("experiment", "model", "µs per decision", "scalars per agent")
+    for one in entries:
+        table.add_row(one["experiment"], one["model"], f"{one['microseconds']:.0f}", f"{one['scalars']:,.0f}")
     Console().print(table)
+    keep(entries, options.json)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""docs/speed.md says what was measured: `python -m benchmarks.page docs/speed.md [--record docs/speed.json] [--check]`.
+"""Pages say what was measured: `python -m benchmarks.page docs/speed.md ... [--record docs/speed.json] [--check]`.
 
 Between `<!-- speed NAME -->` and `<!-- /speed -->` stands a table, or a line, made of what `python -m benchmarks
 --record` has written (`benchmarks.tables`). `--check` writes nothing, and fails if the page says something else.
@@ -33,17 +33,20 @@ def filled(page: str, record: dict[str, Any]) -> str:
 
 
 def main() -> None:
-    """Fill a page in, or check that it is."""
+    """Fill pages in, or check that they are."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("page", type=Path)
+    parser.add_argument("pages", nargs="+", type=Path)
     parser.add_argument("--record", type=Path, default=Path("docs/speed.json"), help="what was measured")
-    parser.add_argument("--check", action="store_true", help="write nothing; fail if the page says something else")
+    parser.add_argument("--check", action="store_true", help="write nothing; fail if a page says something else")
     options = parser.parse_args()
-    page, record = options.page.read_text(encoding="utf-8"), json.loads(options.record.read_text(encoding="utf-8"))
-    made = filled(page, record)
-    if options.check:
-        sys.exit(0 if made == page else f"{options.page} says other things than {options.record}: run `make speed`")
-    options.page.write_text(made, encoding="utf-8")
+    record = json.loads(options.record.read_text(encoding="utf-8"))
+    for path in options.pages:
+        page = path.read_text(encoding="utf-8")
+        made = filled(page, record)
+        if not options.check:
+            path.write_text(made, encoding="utf-8")
+        elif made != page:
+            sys.exit(f"{path} says other things than {options.record}: run `make speed`")
 
 
 if __name__ == "__main__":

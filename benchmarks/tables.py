@@ -1,9 +1,11 @@
-"""What docs/speed.md has tables of: for each mark of the page a function of what was measured."""
+"""What pages have tables of: for each mark a function of what was measured."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
+
+from fedbandits.report.readable import human
 
 TABLES: dict[str, Callable[[dict[str, Any]], str]] = {}
 
@@ -387,3 +389,16 @@ def _planning_growth(record: dict[str, Any]) -> str:
         for name in dict.fromkeys(one["algorithm"] for one in found["episodes"])
     ]
     return rows(("what grows", "µs per decision, and at which size"), lines)
+
+
+@table("models")
+def _models(record: dict[str, Any]) -> str:
+    models = ["random", "linear", "generalized", "kernel, alone", "neural"]
+    lines: dict[str, dict[str, str]] = {}
+    for one in record["models"]:
+        said = f"{figure(one['microseconds'])} µs, {human(one['scalars'])}"
+        lines.setdefault(one["experiment"], {})[one["model"]] = said
+    return rows(
+        ("experiment", *models),
+        ((code(name), *(lines[name].get(model, "") for model in models)) for name in lines),
+    )
