@@ -96,7 +96,7 @@ Alone <!-- measured value tiny metric=regret of=alone at.clients=6 -->?<!-- /mea
 def measured(monkeypatch):
     monkeypatch.syspath_prepend(EXTENSIONS)
     yield importlib.import_module("measured")
-    for name in ("measured", "lines"):
+    for name in ("measured", "lines", "single_runs"):
         sys.modules.pop(name)
 
 
@@ -236,6 +236,50 @@ def test_the_best_of_all_settings_that_were_tried(measured, results, tmp_path):
     np.testing.assert_allclose(recorded.best("regret")["mean"], [means[2].min(), means[6].min()], rtol=1e-5)
 
 
+@pytest.mark.parametrize(
+    ("mark", "expected"),
+    [
+        ("of=dis at.clients=6 at.threshold=2 tell=mean", lambda runs: f"{runs['dis'].mean():.3g}"),
+        ("of=dis at.clients=6 at.threshold=2 tell=most digits=2", lambda runs: f"{runs['dis'].max():.2g}"),
+        ("of=alone at.clients=6 at.threshold=2 seeds=2 tell=median", lambda runs: f"{runs['alone'][:2].median():.3g}"),
+        ("of=alone at.clients=6 tell=count", lambda runs: "3"),
+        ("of=alone at.clients=6 tell=above above=0", lambda runs: "3"),
+        ("of=alone at.clients=6 than=random tell=less", lambda runs: f"{(runs['alone'] < runs['random']).sum()}"),
+        ("of=alone at.clients=6 than=random tell=more", lambda runs: f"{(runs['alone'] > runs['random']).sum()}"),
+        ("of=alone at.clients=6 than=alone tell=equal", lambda runs: "3"),
+    ],
+)
+def test_single_runs_can_be_spoken_of(measured, results, tmp_path, mark, expected):
+    page = tmp_path / "page.md"
+    page.write_text(f"<!-- measured runs tiny metric=regret_per_client {mark} -->?<!-- /measured -->\n")
+    assert measured.main([str(page), "--results", str(results), "--records", str(results / "records")]) == 0
+    final = Results.load(results / "tiny").final()
+    chosen = final[(final["clients"] == 6) & (final["threshold"].isna() | (final["threshold"] == 2))]
+    runs = {name: rows.set_index("seed")["regret"] / 6 for name, rows in chosen.groupby("algorithm")}
+    said = page.read_text().partition("-->")[2].partition("<!--")[0]
+    assert said == (expected(runs) if "." not in expected(runs) else f"{float(expected(runs)):g}")
+
+
+@pytest.mark.parametrize(
+    ("mark", "error"),
+    [
+        ("of=dis at.clients=6 tell=mean", "several runs of dis for each seed; say which by at.COLUMN=VALUE"),
+        ("of=dis at.clients=6 at.threshold=2 seeds=4 tell=mean", "of 4 runs of dis only 3 are kept"),
+        ("of=dis at.clients=6 at.threshold=2 tell=least", "tell=least is none of count, mean, median, most, more,"),
+        ("of=dis at.clients=7 tell=mean", "no run of tiny is what a mark asks for"),
+        ("of=this at.clients=6 tell=mean", "no algorithm this"),
+        ("of=alone than=them at.clients=6 tell=less", "no algorithm them"),
+        ("of=alone at.clients=6 tell=less", "tell=less needs than=LABEL"),
+        ("of=alone at.clients=6 tell=above", "tell=above needs above=NUMBER"),
+    ],
+)
+def test_of_single_runs_only_what_is_there_can_be_told(measured, results, tmp_path, capsys, mark, error):
+    page = tmp_path / "page.md"
+    page.write_text(f"<!-- measured runs tiny metric=regret {mark} -->?<!-- /measured -->\n")
+    assert measured.main([str(page), "--results", str(results), "--records", str(results / "records")]) == 2
+    assert error in capsys.readouterr().err
+
+
 def test_names_keep_apart_and_near(measured):
     lines = sys.modules["lines"]
     assert lines.spread([0.1, 0.5, 0.9], 0.1) == pytest.approx([0.1, 0.5, 0.9])
@@ -300,6 +344,31 @@ def test_results_that_are_not_those_of_the_file_are_not_put_on_record(
     assert said in capsys.readouterr().err
 
 
+def test_who_looks_again_at_what_was_undecided_has_to_say_so(measured, monkeypatch, tmp_path, capsys):
+    held = Recorded.read(DOCS / "verdicts" / "demo.json")
+    (tmp_path / "demo").mkdir()
+    records = tmp_path / "records"
+    records.mkdir()
+
+    def told(verdict, **details):
+        first, *others = held.claims
+        return replace(held, claims=[replace(first, verdict=verdict, details=first.details | details), *others])
+
+    (records / "demo.json").write_text(told("undecided", seeds=3).text())
+    for now, said in (
+        (told("holds", seeds=5, looks=1), "is looked at again under 5; say so in its file, by looks = 2"),
+        (told("holds", seeds=5, looks=2), ""),
+        (told("undecided", seeds=3, looks=1), ""),
+    ):
+        monkeypatch.setattr(measured.Recorded, "of", lambda *_, now=now: now)
+        found, _ = measured.differing_records(tmp_path, records, ["demo"])
+        assert said in capsys.readouterr().err
+        assert bool(said) == (not found and now.claims[0].verdict == "holds")
+    (records / "demo.json").write_text(told("fails", seeds=3).text())
+    monkeypatch.setattr(measured.Recorded, "of", lambda *_: told("fails", seeds=5, looks=1))
+    assert list(measured.differing_records(tmp_path, records, ["demo"])[0]) == [records / "demo.json"]
+
+
 def test_what_is_not_on_record_keeps_what_it_says(measured, results, tmp_path):
     page = tmp_path / "page.md"
     kept = "<!-- measured table huge metric=regret -->\n| of old |\n<!-- /measured -->\n"
@@ -347,6 +416,18 @@ def test_who_has_no_such_figure_is_left_out():
     assert list(recorded.figures("epsilon")["algorithm"]) == ["private"]
     with pytest.raises(ConfigError, match="made has no bytes on record"):
         recorded.figures("bytes")
+
+
+def test_what_is_divided_by_something_that_differs_between_seeds_is_left_out():
+    figures = {"regret": [6.0, 1.0]}
+    cases = [
+        {"algorithm": "one", "point": {}, "lower_bound": 2.0, "figures": figures},
+        {"algorithm": "other", "point": {}, "lower_bound": None, "figures": figures},
+    ]
+    recorded = Recorded("made", "", "", "", 2, [], [], cases)
+    assert list(recorded.figures("regret_per_lower_bound")["mean"]) == [3.0]
+    with pytest.raises(ConfigError, match="made has no regret_per_lower_bound on record: lower_bound differs between"):
+        replace(recorded, cases=cases[1:]).figures("regret_per_lower_bound")
 
 
 def test_a_record_says_what_the_results_say(results):

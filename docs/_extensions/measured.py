@@ -11,6 +11,10 @@ experiments, in docs/verdicts/EXPERIMENT.json (`fedbandits.findings.recorded`):
     best EXPERIMENT metric=                      a table: of all settings that were tried of each algorithm the one with
                                                  the lowest mean, for each value of the columns that concern everybody
     value EXPERIMENT metric= of=                 one mean, within a line of text; per=LABEL divides it by another's
+    runs EXPERIMENT metric= of= tell=            of the runs of an algorithm, in a line: count, mean, median or most;
+                                                 above, how many have more than above=NUMBER; more, less or equal: how
+                                                 many have that beside than=LABEL under the same seeds. Of as many
+                                                 seeds as were asked for, or of the first seeds=N
     picture EXPERIMENT metric= x= file= alt=     a line for every algorithm against a sweep column, or lines=COLUMN;
                                                  x may be a metric, too: what one has against what the other costs
     unrecorded                                   which experiments pages quote that are not on record
@@ -36,7 +40,7 @@ import argparse
 import re
 import shlex
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -45,6 +49,7 @@ import numpy as np
 import pandas as pd
 from lines import Line, Point, drawing
 from matplotlib.figure import Figure
+from single_runs import ended_with, same, tell_of
 
 from fedbandits.contract.errors import ConfigError
 from fedbandits.experiments import load_experiment, shipped_experiments
@@ -74,6 +79,8 @@ class Asked:
     """Pictures, by the files they are for."""
     loaded: dict[str, Recorded] = field(default_factory=dict)
     """What was read already."""
+    ended: dict[str, Ends] = field(default_factory=dict)
+    """How runs ended, as far as it was read already."""
     before: str = ""
     """What the mark says."""
 
@@ -88,6 +95,11 @@ class Asked:
         if not lines and not self.before.strip():
             raise ConfigError(f"{self.page.name}: {name} is not on record; run `fedbandits run {name}`")
         return lines
+
+    @property
+    def at(self) -> dict[str, str]:
+        """The values of columns that are asked for."""
+        return {key.removeprefix("at."): value for key, value in self.options.items() if key.startswith("at.")}
 
     def load(self, name: str) -> Recorded:
         """What is on record of one experiment."""
@@ -119,14 +131,13 @@ class Asked:
         if not known_metric(metric):
             raise ConfigError(f"{self.page.name}: there is no metric {metric!r}")
         known = [*recorded.key, "label", "number"]
-        for column in (*by, *(key.removeprefix("at.") for key in self.options if key.startswith("at."))):
+        for column in (*by, *self.at):
             if column not in known:
                 raise ConfigError(f"{self.page.name}: {column!r} is none of {', '.join(known)}")
         rows = _labelled(recorded.figures(metric))
-        for key, value in self.options.items():
-            if key.startswith("at."):
-                held = rows[key.removeprefix("at.")]
-                rows = rows[held.isna() | held.map(lambda each, value=value: _same(each, value))]
+        for column, value in self.at.items():
+            held = rows[column]
+            rows = rows[held.isna() | held.map(lambda each, value=value: same(each, value))]
         if "of" in self.options:
             labels = self.options["of"].split(";")
             if unknown := set(labels) - set(recorded.algorithms):
@@ -241,6 +252,28 @@ def value(asked: Asked) -> str:
     return human(found, digits=int(asked.options.get("digits", "3")))
 
 
+def runs(asked: Asked) -> str:
+    """Something about single runs."""
+    recorded, of, than = asked.one(), asked.option("of"), asked.options.get("than", "")
+    if unknown := {of, than} - {"", *recorded.algorithms}:
+        raise ConfigError(f"{asked.page.name}: no algorithm {', '.join(sorted(unknown))}")
+    if recorded.name not in asked.ended:
+        asked.ended[recorded.name] = Ends.read(asked.records / RUNS / f"{recorded.name}.parquet")
+    seeds = int(asked.options.get("seeds", _asked_for(recorded, of, asked.at)))
+    held = ended_with(asked.ended[recorded.name], asked.option("metric"), asked.at)
+    found = tell_of(held, asked.option("tell"), of, seeds, than, float(asked.options.get("above", "nan")))
+    return f"{found:,}" if isinstance(found, int) else human(found, digits=int(asked.options.get("digits", "3")))
+
+
+def _asked_for(recorded: Recorded, label: str, at: Mapping[str, str]) -> int:
+    """How many seeds an algorithm has at the points that `at` names."""
+    cases = [case for case in recorded.cases if case["algorithm"] == label]
+    found = [case for case in cases if all(same(case["point"].get(name), given) for name, given in at.items())]
+    if not found:
+        raise ConfigError(f"no run of {recorded.name} is what a mark asks for")
+    return max(map(recorded.seeds_of, found))
+
+
 def picture(asked: Asked) -> str:
     """Lines with bars of one standard error, drawn into a file beside the page."""
     recorded = asked.one()
@@ -281,10 +314,11 @@ KINDS: dict[str, Callable[[Asked], str]] = {
     "table": table,
     "best": best,
     "value": value,
+    "runs": runs,
     "picture": picture,
     "unrecorded": unrecorded,
 }
-WITHIN_A_LINE = ("value",)
+WITHIN_A_LINE = ("value", "runs")
 LINE_BY_LINE = ("verdicts", "claims")
 
 
@@ -301,6 +335,7 @@ def filled(page: Path, records: Path) -> tuple[str, dict[Path, Figure]]:
         raise ConfigError(f"{page.name}: a mark is not closed; end it with <!-- /measured -->")
     drawn: dict[Path, Figure] = {}
     loaded: dict[str, Recorded] = {}
+    ended: dict[str, Ends] = {}
 
     def fill(found: re.Match[str]) -> str:
         kind, *words = shlex.split(found["words"])
@@ -308,7 +343,7 @@ def filled(page: Path, records: Path) -> tuple[str, dict[Path, Figure]]:
             raise ConfigError(f"{page.name}: there is no {kind!r}; known are: {', '.join(KINDS)}")
         names = [word for word in words if "=" not in word]
         options = dict(word.split("=", 1) for word in words if "=" in word)
-        asked = Asked(names, options, records, page, drawn, loaded, found["text"])
+        asked = Asked(names, options, records, page, drawn, loaded, ended, found["text"])
         if asked.missing and kind not in LINE_BY_LINE:
             if not found["text"].strip(" \n?"):
                 name = asked.missing[0]
@@ -337,6 +372,8 @@ def differing_records(results: Path, records: Path, names: Iterable[str]) -> tup
         try:
             recorded, path = Recorded.of(name, results / name, runs), records / f"{name}.json"
             _require_whole(recorded)
+            if path.is_file():
+                recorded.require_looks(Recorded.read(path))
         except ConfigError as error:
             print(f"not put on record: {error}", file=sys.stderr)
             continue
@@ -403,13 +440,6 @@ def _labelled(rows: pd.DataFrame) -> pd.DataFrame:
     """`rows` with `label` and `number`: "tree 0.1" is tree at 0.1, and a label without a number is at none."""
     found = rows["algorithm"].str.extract(r"^(?P<label>.*?)(?: (?P<number>[0-9.]+))?$")
     return rows.assign(label=found["label"], number=pd.to_numeric(found["number"]))
-
-
-def _same(held: Any, given: str) -> bool:
-    try:
-        return float(held) == float(given)
-    except ValueError:
-        return str(held) == given
 
 
 if __name__ == "__main__":

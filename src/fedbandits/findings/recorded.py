@@ -1,7 +1,7 @@
 """What is kept of results when the results are gone: verdicts with their figures, and means. A few kilobytes of JSON.
 
     {"name", "title", "source", "code", "seeds", "sweep",
-     "claims": [{"text", "verdict", "measured"}, ...],
+     "claims": [{"text", "verdict", "measured", "seeds", "looks"}, ...],
      "cases": [{"algorithm", "point", "clients", ..., "figures": {metric: [mean, standard error]}}, ...]}
 
 A case that claims have asked more of than of others has `seeds` of its own; its figures are of those of all.
@@ -17,7 +17,7 @@ import json
 import math
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +35,8 @@ from fedbandits.findings.results import Results, told_range
 _DIGITS = 6
 _HEAVY = ("regret", "later_regret")
 """Metrics of which the median is kept as well."""
+_SAID, _JUDGED = ("text", "verdict", "measured"), ("seeds", "looks")
+"""What is kept of a verdict, and of its details."""
 _TIME = "seconds"
 """The metric that is the machine's and not the experiment's."""
 
@@ -73,18 +75,20 @@ class Recorded:
 
     def figures(self, metric: str) -> pd.DataFrame:
         """A row for each algorithm and point of the sweep that has `metric`: `key`, and its `mean`, `error` and
-        `median` there, the last of them NaN where it was not kept.
+        `median` there, the last of them NaN where it was not kept. What is divided by something that differs between
+        seeds is not on record.
         """
         base, suffix = parts_of(metric)
         rows = []
         cases = [case for case in self.cases if base in case["figures"]]
         if not cases:
             raise ConfigError(f"{self.name} has no {base} on record")
+        cases = [case for case in cases if not suffix or case[DIVISORS[suffix]] is not None]
+        if not cases:
+            raise ConfigError(f"{self.name} has no {metric} on record: {DIVISORS[suffix]} differs between seeds")
         for case in cases:
             mean, error, *more = case["figures"][base]
             by = case[DIVISORS[suffix]] if suffix else 1
-            if by is None:
-                raise ConfigError(f"{self.name} has no {metric} on record: {DIVISORS[suffix]} differs between seeds")
             where = {name: case["point"].get(name, np.nan) for name in self.sweep}
             rows.append(
                 {
@@ -120,6 +124,19 @@ class Recorded:
             rows.append({**lowest, "setting": own, "tried": len(same)})
         return pd.DataFrame(rows, columns=[*told, "setting", "tried", "mean", "error", "median"])
 
+    def require_looks(self, before: Recorded) -> None:
+        """Refuse a claim that was undecided `before`, under fewer seeds, and does not say that this is another look."""
+        earlier = {claim.text: claim for claim in before.claims}
+        for claim in self.claims:
+            was = earlier.get(claim.text)
+            if was is None or was.verdict != "undecided" or claim.details["seeds"] <= was.details["seeds"]:
+                continue
+            if claim.details["looks"] <= was.details["looks"]:
+                raise ConfigError(
+                    f"{self.name}: {claim.text!r} was undecided under {was.details['seeds']:,} seeds and is looked at "
+                    f"again under {claim.details['seeds']:,}; say so in its file, by looks = {was.details['looks'] + 1}"
+                )
+
     @classmethod
     def of(cls, name: str, directory: str | os.PathLike[str], records: Sequence[Record] | None = None) -> Recorded:
         """What there is to keep of the results in `directory`, all of whose runs must be there: `records`, where they
@@ -137,7 +154,7 @@ class Recorded:
             code=hashlib.sha256("\n".join(codes).encode()).hexdigest()[:16],
             seeds=len(results.settings["seeds"]),
             sweep=list(results.sweep),
-            claims=[Verdict(claim.text, claim.verdict, claim.measured) for claim in results.claims],
+            claims=[replace(claim, details=_judged(claim)) for claim in results.claims],
             cases=_cases(results),
         )
 
@@ -146,7 +163,10 @@ class Recorded:
         """The record in a file."""
         try:
             held = json.loads(Path(path).read_text(encoding="utf-8"))
-            claims = [Verdict(**claim) for claim in held.pop("claims")]
+            claims = [
+                Verdict(**{name: claim[name] for name in _SAID}, details={name: claim[name] for name in _JUDGED})
+                for claim in held.pop("claims")
+            ]
             return cls(**held, claims=claims)
         except (OSError, ValueError, TypeError, KeyError) as error:
             raise ConfigError(f"{path} is no record of an experiment: {error}") from None
@@ -154,12 +174,17 @@ class Recorded:
     def text(self) -> str:
         """The record as a file has it: a line for every claim and case, so that differences can be read."""
         head = {name: getattr(self, name) for name in ("name", "title", "source", "code", "seeds", "sweep")}
-        claims = [{"text": claim.text, "verdict": claim.verdict, "measured": claim.measured} for claim in self.claims]
+        claims = [{name: getattr(claim, name) for name in _SAID} | dict(claim.details) for claim in self.claims]
         lines = [f" {json.dumps(name)}: {json.dumps(value, ensure_ascii=False)}" for name, value in head.items()]
         for name, rows in (("claims", claims), ("cases", self.cases)):
             inner = ",\n".join(f"  {json.dumps(row, ensure_ascii=False, allow_nan=False)}" for row in rows)
             lines.append(f" {json.dumps(name)}: [\n{inner}\n ]" if rows else f" {json.dumps(name)}: []")
         return "{\n" + ",\n".join(lines) + "\n}\n"
+
+
+def _judged(claim: Verdict) -> dict[str, int]:
+    """Under how many seeds a claim was judged, and at which look."""
+    return {"seeds": claim.details.get("seeds", 0), "looks": claim.details.get("looks", 1)}
 
 
 def _cases(results: Results) -> list[dict[str, Any]]:

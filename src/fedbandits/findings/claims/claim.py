@@ -90,7 +90,7 @@ class BaseClaim(BaseModel):
         told = [measured, f"{seeds} seeds are too few to decide" if seeds < FEWEST_SEEDS else f"{seeds} seeds"]
         if self.looks > 1:
             told.append(f"look {self.looks}, at {100 * (1 - CONFIDENCE) / self.looks:.2g} %")
-        known = {"kind": getattr(self, "kind", ""), "seeds": seeds}
+        known = {"kind": getattr(self, "kind", ""), "seeds": seeds, "looks": self.looks}
         numbers = list(needed)
         if verdict == "undecided" and numbers and all(number is not None for number in numbers):
             most = max(number for number in numbers if number is not None)
