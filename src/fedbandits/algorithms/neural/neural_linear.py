@@ -57,7 +57,7 @@ class NeuralLinear:
     are in units of everybody's mean and standard deviation.
 
     When: an agent calls after max(1, `growth` M / n) own observations since the last synchronisation, M being how many
-    it was over: every turn at first, and 61 times up to T = 2000 with `growth` 0.1. Turns say when, never rewards.
+    it was over: every turn at first, and 60 times up to T = 2000 with `growth` 0.1. Turns say when, never rewards.
 
     Then, among those who answer: (1) counts and sums of rewards, squares and ||x||^2 go up. (2) `steps` times, the
     network goes down and every agent's sum of (f - y) grad f over all its data comes up; the server takes a step of
@@ -68,9 +68,8 @@ class NeuralLinear:
 
     Adam begins anew in each synchronisation. From `settled` observations on, where that is given, it goes on with its
     running means of the last one instead. Anew, its first steps have the size of `rate` in every coordinate, however
-    small the gradients: on `square` the regret of turns 1000 to 2000 was 1.9 for each of five agents and does not fall
-    with their number; with ``settled=1000`` it was 0.4, and 0.9, 0.8, 0.4, 0.3 for 1, 2, 5, 10. That is for rewards
-    with little noise: on `magic` it was 153 instead of 147 (experiments `neural-company`).
+    small the gradients: on `square` the regret of turns 1000 to 2000 was 1.6 for each of five agents, and 0.4 with
+    ``settled=1000``. On `cosine`, `shuttle` and `magic` ten seeds cannot tell (experiments `neural-company`).
 
     Agents with more data weigh more, by the number of their observations. Who is away is left out, and goes on with
     what it has; where those who are there have less than `quorum` of what was known, they wait. An agent takes part
@@ -78,9 +77,9 @@ class NeuralLinear:
 
     ``training="averaged"`` instead lets every agent take `steps` of Adam on its own data and averages the networks,
     weighted by counts, `rounds` times: 2 p `rounds` scalars. Only for agents that see the same kinds of contexts, where
-    five of them had 3.8 on `cosine` and 19 on `square` (`steps` 10; one alone 10 and 49; trained together 2.4 and 14).
-    Where every agent has a region of its own company harmed it: 6.6 to 11.3, and 38 to 80, one run of six in each being
-    lost altogether (45 and 317), against 7.1 to 1.9 and 33 to 9 if trained together.
+    five of them had 4.1 on `cosine` and 19 on `square` (`steps` 10; one alone 10 and 51; trained together 2.5 and 13).
+    Where every agent has a region of its own it gained nothing from company that ten seeds could tell, and single runs
+    go far astray: from 5.8 to 8.6, and from 41 to 51, against 6.3 to 1.9 and 35 to 11 if trained together.
 
     With `cut`, gradients of single observations and z are cut down to that norm, and rewards are in units of the fact
     `range`, in which they are at most 1, so that every observation adds a known amount to whatever is sent. A noise

@@ -45,8 +45,9 @@ class FedLinUCBPrivate(Composition, BudgetParameters, ActingParameters):
     whatever noise: with a budget it is refused unless `leaky`, and then `spent` is infinite. "every-round" does not.
 
     ``clip="learned"``: noise is made for what observations are like, as earlier releases tell, and not for all that is
-    declared to be possible (`models.frames`); each upload then has noise of its own. Where agents act in step, far less
-    regret at the same budget; `width` 0 suits it.
+    declared to be possible (`models.frames`); each upload then has noise of its own. Where agents act in step and
+    arms have a mean, half of the regret at the same budget (`private-bars-tuned`); without one it may be more.
+    `width` 0 suits it.
 
     ``constants="thesis"``: tree, sigma_N and a shift of 2 Lambda for each agent, as printed. They over-protect, and
     drown everything in runs of ordinary length.
