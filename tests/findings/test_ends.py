@@ -131,6 +131,30 @@ def test_curves_are_of_those_of_which_the_course_is_known(small, ends):
     assert len(alone.curves) == len(alone.final()) == 12, "better than nothing"
 
 
+@pytest.mark.parametrize(
+    "about",
+    [
+        'kind = "growth"\nof = "random"\nagainst = "step"\nabove = 0.5',
+        'kind = "less"\nof = "dis"\nthan = "random"\nsince = 0.5',
+    ],
+    ids=["growth", "since"],
+)
+def test_the_course_of_runs_is_not_known_from_their_ends(small, tmp_path, about):
+    """What is about it is undecided, says why, and is not put on record, until these are run again."""
+    claim = f'[[claims]]\ntext = "early on"\nmetric = "regret"\n{about}\nat = {{ clients = 4 }}\n'
+    small.write_text(small.read_text() + claim)
+    before = run_experiment(small, out=tmp_path / "first").claims[-1]
+    Ends.of(tmp_path / "first").write(tmp_path / "ends.parquet")
+    assert before.verdict != "undecided" or "end alone" not in before.measured
+    after = run_experiment(small, known=Ends.read(tmp_path / "ends.parquet"), out=tmp_path / "second")
+    runs = 3 if "growth" in about else 6
+    told = f"it is about the course of runs, and of {runs} their end alone is known"
+    assert (after.claims[-1].verdict, after.claims[-1].measured) == ("undecided", told)
+    with pytest.raises(ConfigError, match=r"'early on' is about the course of runs, .* again without --known"):
+        Recorded.of("second", tmp_path / "second")
+    assert Recorded.of("first", tmp_path / "first").claims[-1].verdict == before.verdict
+
+
 def test_other_settings_are_other_runs(small, ends):
     counting = Counting()
     run_experiment(small, horizon=31, known=Ends.read(ends), watcher=counting)

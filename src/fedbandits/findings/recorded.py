@@ -30,7 +30,7 @@ from fedbandits.contract.errors import ConfigError
 from fedbandits.findings.claims import Verdict
 from fedbandits.findings.metrics import DIVISORS, METRICS, parts_of
 from fedbandits.findings.records import Record, read_records
-from fedbandits.findings.results import Results, told_range
+from fedbandits.findings.results import ENDS_ALONE, Results, told_range
 
 _DIGITS = 6
 _HEAVY = ("regret", "later_regret")
@@ -146,6 +146,12 @@ class Recorded:
         results = Results.load(directory, records)
         if results.missing:
             raise ConfigError(f"{results.missing} runs of {name} are missing; `fedbandits run {name}`")
+        for claim in results.claims:
+            if ENDS_ALONE in claim.details:
+                raise ConfigError(
+                    f"{name}: {claim.text!r} is about the course of runs, of which the end alone is known; "
+                    "run those again without --known"
+                )
         codes = sorted({record.code for record in records})
         return cls(
             name=name,

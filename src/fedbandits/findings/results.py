@@ -20,6 +20,10 @@ from fedbandits.findings.run import Run
 __all__ = ["Results", "Verdict"]
 
 
+ENDS_ALONE = "ends_alone"
+"""Among the details of a verdict that was not possible: how many runs have lost their course."""
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Results:
     """Everything a table, a report or a program needs."""
@@ -131,14 +135,7 @@ class Results:
             sweep=sweep,
             frame=frame,
             claims=[
-                _priced(
-                    claim,
-                    claim.judge(frame, final) if claim.kinds else claim.judge(rows_of_all, ends_of_all),
-                    final if claim.kinds else ends_of_all,
-                    ["algorithm", *sweep],
-                )
-                if ranked
-                else Verdict(claim.text, "undecided", "no run is finished")
+                _judged(claim, frame, final, sweep) if claim.kinds else _judged(claim, rows_of_all, ends_of_all, sweep)
                 for claim in parse_claims(settings["claims"])
             ],
             missing=len(wanted) - len(ranked),
@@ -181,6 +178,24 @@ def final_rows(frame: pd.DataFrame, sweep: Sequence[str]) -> pd.DataFrame:
     """The last step of each run in `frame`."""
     groups = frame.groupby(["algorithm", *sweep, "seed"], sort=False, dropna=False)
     return frame.loc[groups["step"].idxmax()].reset_index(drop=True)
+
+
+def _judged(claim: Claim, frame: pd.DataFrame, final: pd.DataFrame, sweep: Sequence[str]) -> Verdict:
+    """The verdict by the runs in `frame`, whose last rows are `final`."""
+    if final.empty:
+        return Verdict(claim.text, "undecided", "no run is finished")
+    key = ["algorithm", *sweep]
+    if claim.about_course and (alone := _ends_alone(claim, frame, key)):
+        told = f"it is about the course of runs, and of {alone:,} their end alone is known"
+        return Verdict(claim.text, "undecided", told, {ENDS_ALONE: alone})
+    return _priced(claim, claim.judge(frame, final), final, key)
+
+
+def _ends_alone(claim: Claim, frame: pd.DataFrame, key: list[str]) -> int:
+    """Of how many of the runs that a claim is about the end alone is known (`findings.ends`)."""
+    kept = frame.groupby([*key, "seed"], sort=False, dropna=False).size()
+    cases = kept.index[kept == 1]
+    return sum(claim.speaks_of(label, dict(zip(key[1:], at, strict=True))) for label, *at, _ in cases)
 
 
 def _priced(claim: Claim, verdict: Verdict, final: pd.DataFrame, key: list[str]) -> Verdict:

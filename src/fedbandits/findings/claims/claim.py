@@ -47,6 +47,11 @@ class BaseClaim(BaseModel):
         """The sweep columns spoken of."""
         return list(self.at)
 
+    @property
+    def about_course(self) -> bool:
+        """Whether it is about how runs went, and not about how they ended alone."""
+        return False
+
     def speaks_of(self, label: str, point: Mapping[str, Any]) -> bool:
         """Whether runs of an algorithm at a sweep point have a say in it."""
         return label in self.labels and all(point.get(name) == value for name, value in self.at.items())

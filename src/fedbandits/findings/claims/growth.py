@@ -46,11 +46,14 @@ class Growth(BaseClaim):
         """See `BaseClaim`."""
         return [*self.at, *([] if self.against == "step" else [self.against])]
 
+    @property
+    def about_course(self) -> bool:
+        """See `BaseClaim`."""
+        return self.against == "step"
+
     def judge(self, frame: pd.DataFrame, final: pd.DataFrame) -> Verdict:
         """See `BaseClaim`."""
-        xs, pairs = along_column(
-            self._rows(frame if self.against == "step" else final, self.of), self.against, self.metric
-        )
+        xs, pairs = along_column(self._rows(frame if self.about_course else final, self.of), self.against, self.metric)
         x = np.asarray(xs, dtype=np.float64)
         usable = (x > 0) & (pairs > 0).all(axis=0)
         if self.against != "step" and not usable.all():

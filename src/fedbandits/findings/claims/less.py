@@ -64,10 +64,15 @@ class Less(BaseClaim):
         """See `BaseClaim`."""
         return [self.of, *self.others]
 
+    @property
+    def about_course(self) -> bool:
+        """See `BaseClaim`."""
+        return self.since > 0
+
     def judge(self, frame: pd.DataFrame, final: pd.DataFrame) -> Verdict:
         """See `BaseClaim`."""
         columns = [self._by_seed(final, label, self.metric) for label in self.labels]
-        if self.since > 0:
+        if self.about_course:
             columns = [end - self._before(frame, label) for end, label in zip(columns, self.labels, strict=True)]
         pairs, kinds = self._sorted_out(columns, final)
         apart = [pairs[:, 0] - self.factor * other - self.plus for other in pairs.T[1:]]
@@ -80,7 +85,7 @@ class Less(BaseClaim):
             f"{number(level)} of {other}{plus}; difference {gap}{one.note}"
             for level, other, gap, one in zip(than, self.others, gaps, found, strict=True)
         )
-        after = f" after {100 * self.since:g} % of the run" if self.since > 0 else ""
+        after = f" after {100 * self.since:g} % of the run" if self.about_course else ""
         shares = {other: one.share.plain() for other, one in zip(self.others, found, strict=True) if one.share}
         return self._says(
             all_of([one.finding for one in found]),
