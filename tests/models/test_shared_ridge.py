@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import weakref
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -226,6 +228,30 @@ def test_what_agents_are_said_to_keep_is_what_they_keep_at_first():
         models = SharedRidge(100, dim, 1.0)
         own = sum(getattr(models, name).size for name in models.keeps if len(getattr(models, name)) == 100)
         assert own == 100 * numbers_held(dim)
+
+
+@pytest.mark.parametrize("compiled", [True, False])
+def test_nobody_holds_what_there_was_before_there_was_more_room(
+    monkeypatch: pytest.MonkeyPatch, compiled: bool
+) -> None:
+    """A million agents' arrays are a gigabyte: one of them may be there twice, and not all."""
+    refresh, wider = SharedRidge.refresh, 0
+
+    def watched(models: SharedRidge) -> None:
+        nonlocal wider
+        room, before = models.own.shape[1], [weakref.ref(getattr(models, name)) for name in models._held]
+        refresh(models)
+        if models.own.shape[1] > room:
+            wider += 1
+            assert [array() for array in before] == [None] * len(before)
+
+    monkeypatch.setattr(SharedRidge, "refresh", watched)
+    environment = fb.environments.Linear(clients=3, dim=40, arms=4)
+    algorithm = fb.algorithms.DisLinUCB(memory="shared", threshold=np.inf)
+    run = fb.Simulation(algorithm, environment, horizon=12, seed=0)
+    run.compiled = compiled
+    run.run(12)
+    assert wider > 0
 
 
 def test_a_million_agents_are_let_through(monkeypatch: pytest.MonkeyPatch) -> None:

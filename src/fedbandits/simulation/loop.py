@@ -317,7 +317,7 @@ class Simulation(Stateful):
             raise ValueError(
                 f"step {block.first + done}: what agents were told is not positive definite, or not finite"
             )
-        del agents  # which may be given more room now: nobody holds the old one
+        del agents, turns  # agents may be given more room now: nobody holds the old one
         self.agents.tend()
         played, after = slice(start, done), slice(step, block.first + done)
         self.regret[after] = _of_steps(regrets[played])
