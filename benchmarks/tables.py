@@ -111,7 +111,12 @@ def _growth(record: dict[str, Any]) -> str:
     def each(title: str, by: str) -> dict[int, str]:
         return {one[by]: figure(1e6 / one["decisions_per_second"]) for one in found if one["title"] == title}
 
-    drawn, hashed = each("agents", "clients"), each("agents, hashed arms", "clients")
+    def agents(title: str) -> dict[int, str]:
+        cases = [one for one in found if one["title"] == title]
+        first = {one["clients"]: figure(1e6 * one["first_seconds"] / one["decisions"]) for one in cases}
+        return {n: f"{best} ({first[n]})" for n, best in each(title, "clients").items()}
+
+    drawn, hashed = agents("agents"), agents("agents, hashed arms")
     return "\n\n".join(
         (
             rows(("agents", "drawn", "hashed"), ((f"{n:,}", drawn[n], hashed[n]) for n in drawn)),
