@@ -13,6 +13,7 @@ import pytest
 
 from fedbandits.algorithms import ALGORITHMS
 from fedbandits.channel import STAGES
+from fedbandits.environments import ENVIRONMENTS
 from fedbandits.experiments import run_experiment, shipped_experiments
 from fedbandits.findings.recorded import Recorded
 
@@ -89,5 +90,5 @@ def test_what_is_recommended_exists():
     words = re.findall(r"`([^`\n= ]+)`", page)
     named = {word.partition(":")[0] for word in words}
     parameters = {item.name for name in named & set(ALGORITHMS) for item in dataclasses.fields(ALGORITHMS[name])}
-    assert named <= {*ALGORITHMS, *STAGES, *shipped_experiments(), *parameters}
+    assert named <= {*ALGORITHMS, *ENVIRONMENTS, *STAGES, *shipped_experiments(), *parameters}
     assert {"dislinucb", "hetofedbandit-e", "fedglb-newton", "neural-linear", "fed-ucb1"} <= named
