@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-import weakref
+import os
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -12,6 +13,7 @@ from hypothesis import strategies as st
 import fedbandits as fb
 from fedbandits.contract.arrays import shown_to
 from fedbandits.contract.world import Environment
+from fedbandits.models import shared_ridge
 from fedbandits.models.keeping import Keeping
 from fedbandits.models.ridge import REFRESH_EVERY, RidgeModels
 from fedbandits.models.shared_ridge import SharedRidge, numbers_held
@@ -223,35 +225,65 @@ def test_matrices_are_shared_where_own_ones_would_take_more_than_four_gigabytes(
     assert Keeping().numbers_held(many.clients, 25) < 0.2 * Keeping(memory="own").numbers_held(many.clients, 25)
 
 
-def test_what_agents_are_said_to_keep_is_what_they_keep_at_first():
+def test_what_agents_are_said_to_keep_is_what_they_keep_of_four_observations():
     for dim in (1, 2, 7, 25):
         models = SharedRidge(100, dim, 1.0)
-        own = sum(getattr(models, name).size for name in models.keeps if len(getattr(models, name)) == 100)
-        assert own == 100 * numbers_held(dim)
+        held = [getattr(models, name)[:4] for name in models._held]
+        rest = [getattr(models, name) for name in models.keeps if len(getattr(models, name)) == 100]
+        assert sum(array.size for array in (*held, *rest)) == 100 * numbers_held(dim)
 
 
-@pytest.mark.parametrize("compiled", [True, False])
-def test_nobody_holds_what_there_was_before_there_was_more_room(
-    monkeypatch: pytest.MonkeyPatch, compiled: bool
-) -> None:
-    """A million agents' arrays are a gigabyte: one of them may be there twice, and not all."""
-    refresh, wider = SharedRidge.refresh, 0
+def memory_of_this_process() -> int:
+    return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
 
-    def watched(models: SharedRidge) -> None:
-        nonlocal wider
-        room, before = models.own.shape[1], [weakref.ref(getattr(models, name)) for name in models._held]
-        refresh(models)
-        if models.own.shape[1] > room:
-            wider += 1
-            assert [array() for array in before] == [None] * len(before)
 
-    monkeypatch.setattr(SharedRidge, "refresh", watched)
-    environment = fb.environments.Linear(clients=3, dim=40, arms=4)
-    algorithm = fb.algorithms.DisLinUCB(memory="shared", threshold=np.inf)
-    run = fb.Simulation(algorithm, environment, horizon=12, seed=0)
-    run.compiled = compiled
-    run.run(12)
-    assert wider > 0
+@pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="this system does not say what a process takes")
+def test_room_that_nobody_has_written_to_takes_no_memory() -> None:
+    """Two of twelve observations: 42 of 250 MB."""
+    agents, before = 100_000, memory_of_this_process()
+    run = fb.Simulation(
+        "dislinucb:memory=shared,threshold=inf", f"linear:clients={agents},dim=25,draws=hash", horizon=2
+    )
+    run.run()
+    models = run.agents.models
+    assert models.points.shape == (12, agents, 25)
+    assert np.all(models.held == 2)
+    assert memory_of_this_process() - before < 0.5 * models.points.nbytes
+
+
+@pytest.mark.parametrize("allowed", [1, 3])
+def test_where_memory_is_refused_there_is_room_for_fewer(monkeypatch: pytest.MonkeyPatch, allowed: int) -> None:
+    """As much as needed is made when it is needed, and nobody can tell."""
+    plenty, zeros, dim = SharedRidge(2, 40, 1.0), np.zeros, 40
+    held = 0
+
+    def scarce(shape: int | tuple[int, ...], dtype: type = float) -> np.ndarray:
+        if isinstance(shape, tuple) and len(shape) == 3 and shape[0] > held + allowed:
+            raise MemoryError
+        return zeros(shape, dtype)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(np, "zeros", scarce)
+        little = SharedRidge(2, dim, 1.0)
+        rooms, rng = {len(little.points)}, np.random.default_rng(0)
+        for _ in range(30):
+            arms, rewards = rng.standard_normal((2, 3, dim)), rng.standard_normal(2)
+            held = int(little.held.max()) + 1
+            for models in (little, plenty):
+                models.learn(np.arange(2), arms, np.ones(2, dtype=np.int64), rewards)
+            rooms.add(len(little.points))
+    assert len(rooms) > 5
+    one, other = little.state(), plenty.state()
+    assert not [name for name in one if not np.array_equal(one[name], other[name])]
+
+
+def test_what_cannot_be_had_at_all_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refused(shape: tuple[int, ...]) -> np.ndarray:
+        raise MemoryError
+
+    monkeypatch.setattr(np, "zeros", refused)
+    with pytest.raises(MemoryError):
+        shared_ridge._room(2, 5, 1)
 
 
 def test_a_million_agents_are_let_through(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,14 +1,14 @@
 """Ridge regressions that share an inverse and differ by a few observations of their own.
 
-Agent i rests on row e of the shared arrays, V_e^-1 and theta_e, and on `held[i]` observations of its own, of which it
-keeps one vector u and one number z each:
+Agent i rests on row e of the shared arrays, V_e^-1 and theta_e, and on `held[i]` observations (x, y) of its own, each
+of which brings one vector u and one number z:
 
     V_i^-1 = V_e^-1 - sum_v u_v u_v^T,   theta_i = theta_e + sum_v z_v u_v,
 
 where learning (x, y) appends u = V_i^-1 x / sqrt(1 + q) and z = (y - <theta_i, x>)/sqrt(1 + q) with q = x^T V_i^-1 x:
-Sherman-Morrison, not multiplied out. Nothing is approximated. A decision takes K d (d/2 + r) products for r vectors
-instead of K d^2/2, and learning d (d + 2r) instead of 3 d^2, which touch (d + 1) r numbers of the agent's own and
-nothing else that is not shared.
+Sherman-Morrison, not multiplied out. Nothing is approximated. Observations are all that is kept: u and z follow from
+them, and are found whenever an agent decides or learns, which takes r d (d + r) products for r observations, beside
+the K d (d/2 + r) of a decision; (d + 1) r numbers of the agent's own are touched and nothing else that is not shared.
 
 Conventions are those of `linalg.kernels`, whose parts this is made of.
 """
@@ -52,16 +52,54 @@ class Resting(NamedTuple):
     """(m, d) theta_e."""
     row: Ints
     """(n,) which row an agent rests on."""
-    own: Floats
-    """(n, r, d) the vectors u."""
-    weight: Floats
-    """(n, r) the numbers z."""
     points: Floats
-    """(n, r, d) the arms that were observed."""
+    """(r, n, d) the arms that were observed."""
     rewards: Floats
-    """(n, r) what they brought."""
+    """(r, n) what they brought."""
     held: Ints
     """(n,) how many observations there are."""
+    vectors: Floats
+    """(r, d) the vectors u of whoever is busy."""
+    weights: Floats
+    """(r,) the numbers z."""
+
+
+@jit_part
+def _multiply(agents: Resting, i: int, v: int) -> float:
+    """Find u and z of observation v of agent i, those before it having been found; returns q."""
+    _, n, d = agents.points.shape
+    e = agents.row[i]
+    x, u = address(agents.points, (v * n + i) * d), target(agents.vectors, v * d)
+    product(address(agents.inverse, e * d * d), x, d, u)
+    error = agents.rewards[v, i] - dot(address(agents.theta, e * d), x, d)
+    for w in range(v):
+        earlier = address(agents.vectors, w * d)
+        along = dot(earlier, x, d)
+        axpy(-along, earlier, u, d)
+        error -= agents.weights[w] * along
+    q: float = dot(u, x, d)
+    scale = 1.0 / np.sqrt(1.0 + q)
+    for c in range(d):
+        store(u, c, scale * load(0.0, u, c))
+    agents.weights[v] = scale * error
+    return q
+
+
+@jit_part
+def _multiply_all(agents: Resting, i: int, count: int) -> None:
+    """Find u and z of the first `count` observations of agent i."""
+    for v in range(count):
+        _multiply(agents, i, v)
+
+
+@jit_part
+def _multiply_out(agents: Resting, count: int, inverse: Address, theta: Address, last: Address) -> None:
+    """Let V^-1 and theta know the first `count` observations, whose u and z were found; `last` is room for four."""
+    d = agents.vectors.shape[1]
+    for v in range(count):
+        u = address(agents.vectors, v * d)
+        add_outer(-1.0, u, d, inverse, last)
+        axpy(agents.weights[v], u, theta, d)
 
 
 @jit_part
@@ -143,21 +181,20 @@ def _scores(
 def _score_one(agents: Resting, i: int, width: float, lanes: Floats, at: int, scratch: Floats) -> Address:
     """Where the scores of agent i are, among the arms in `lanes[at]`."""
     _, d, arms = lanes.shape
-    room = agents.own.shape[1]
     estimate, nothing, norms = target(scratch, 0), target(scratch, d), target(scratch, 2 * d)
     padded, out = target(scratch, 2 * d + _TILE), target(scratch, 6 * d + _TILE)
-    e = agents.row[i]
-    vectors = address(agents.own, i * room * d)
+    e, held, vectors = agents.row[i], agents.held[i], address(agents.vectors, 0)
+    _multiply_all(agents, i, held)
     for c in range(d):
         store(estimate, c, agents.theta[e, c])
-    for v in range(agents.held[i]):
-        axpy(agents.weight[i, v], address(vectors, v * d), estimate, d)
+    for v in range(held):
+        axpy(agents.weights[v], address(vectors, v * d), estimate, d)
     v_e, x = address(agents.inverse, e * d * d), address(lanes, at * d * arms)
     if arms < 4:
         pad(x, d, arms, padded)
-        _scores(v_e, estimate, nothing, vectors, agents.held[i], width, padded, d, 4, norms, out)
+        _scores(v_e, estimate, nothing, vectors, held, width, padded, d, 4, norms, out)
     else:
-        _scores(v_e, estimate, nothing, vectors, agents.held[i], width, x, d, arms, norms, out)
+        _scores(v_e, estimate, nothing, vectors, held, width, x, d, arms, norms, out)
     return out
 
 
@@ -172,60 +209,46 @@ def pick_shared(agents: Resting, i: int, width: float, lanes: Floats, at: int, s
 
 
 @jit_part
-def _append(agents: Resting, i: int, x: Address, y: float) -> float:
-    """Let agent i learn (x, y), into a place that has to be there; returns log(1 + q)."""
-    _, room, d = agents.own.shape
-    e, last = agents.row[i], agents.held[i]
-    vectors = target(agents.own, i * room * d)
-    u = address(vectors, last * d)
-    product(address(agents.inverse, e * d * d), x, d, u)
-    error = y - dot(address(agents.theta, e * d), x, d)
-    for v in range(last):
-        along = dot(address(vectors, v * d), x, d)
-        axpy(-along, address(vectors, v * d), u, d)
-        error -= agents.weight[i, v] * along
-    q = dot(u, x, d)
-    scale = 1.0 / np.sqrt(1.0 + q)
-    for c in range(d):
-        store(u, c, scale * load(0.0, u, c))
-    agents.weight[i, last] = scale * error
-    agents.held[i] = last + 1
-    gain: float = np.log1p(q)
+def learn_shared(agents: Resting, i: int, lanes: Floats, at: int, pick: int, y: float) -> float:
+    """Agent i learns the arm `pick` of `lanes[at]` and the reward y, for which there has to be room; returns
+    log(1 + q).
+    """
+    _, d, arms = lanes.shape
+    held = agents.held[i]
+    x = target(agents.points, (held * agents.points.shape[1] + i) * d)
+    gather(address(lanes, at * d * arms), d, arms, pick, x)
+    agents.rewards[held, i] = y
+    agents.held[i] = held + 1
+    _multiply_all(agents, i, held)
+    gain: float = np.log1p(_multiply(agents, i, held))
     return gain
 
 
 @jit_part
-def learn_shared(agents: Resting, i: int, lanes: Floats, at: int, pick: int, y: float) -> float:
-    """Agent i learns the arm `pick` of `lanes[at]` and the reward y, both of which are kept, for which there has to be
-    room; returns log(1 + q).
-    """
-    _, d, arms = lanes.shape
-    x = target(agents.points, (i * agents.points.shape[1] + agents.held[i]) * d)
-    gather(address(lanes, at * d * arms), d, arms, pick, x)
-    agents.rewards[i, agents.held[i]] = y
-    return _append(agents, i, x, y)
+def _forget_first(agents: Resting, i: int, count: int) -> None:
+    """Let agent i hold what came after its first `count` observations."""
+    _, n, d = agents.points.shape
+    agents.held[i] -= count
+    for v in range(agents.held[i] if count else 0):
+        x, later = target(agents.points, (v * n + i) * d), address(agents.points, ((v + count) * n + i) * d)
+        for c in range(d):
+            store(x, c, load(0.0, later, c))
+        agents.rewards[v, i] = agents.rewards[v + count, i]
 
 
 @jit
 def relearn_shared(agents: Resting, settled: Ints, who: Ints, gain: Floats) -> None:
-    """Of what agents `who` hold forget what is `settled` (n,), and learn the rest again on top of their rows.
+    """Of what agents `who` hold forget what is `settled` (n,): the rest is on top of their rows.
 
-    `gain` (w,): by how much each log det V grows by it.
+    `gain` (w,): by how much each log det V is more than its row's.
     """
-    _, room, d = agents.points.shape
     for a in range(len(who)):
         i = who[a]
-        first, last = settled[i], agents.held[i]
+        _forget_first(agents, i, settled[i])
         settled[i] = 0
-        agents.held[i] = 0
         gain[a] = 0.0
-        for v in range(first, last):
-            x = target(agents.points, (i * room + v - first) * d)
-            old = address(agents.points, (i * room + v) * d)
-            for c in range(d):
-                store(x, c, load(0.0, old, c))
-            agents.rewards[i, v - first] = agents.rewards[i, v]
-            gain[a] += _append(agents, i, x, agents.rewards[i, v - first])
+        for v in range(agents.held[i]):
+            gain[a] += np.log1p(_multiply(agents, i, v))
 
 
 @jit
@@ -233,21 +256,25 @@ def fold_shared(agents: Resting, who: Ints, count: Ints, last: Floats) -> None:
     """Multiply out: let the rows of `who`, each their own, know the first `count` (w,) of what these hold, who then
     hold the others; `last` (4,) is room.
     """
-    _, room, d = agents.own.shape
+    d = agents.points.shape[2]
     for a in range(len(who)):
         i = who[a]
         e = agents.row[i]
-        for v in range(count[a]):
-            u = address(agents.own, (i * room + v) * d)
-            add_outer(-1.0, u, d, target(agents.inverse, e * d * d), target(last, 0))
-            axpy(agents.weight[i, v], u, target(agents.theta, e * d), d)
-        for v in range(count[a], agents.held[i]):
-            to = v - count[a]
-            agents.weight[i, to], agents.rewards[i, to] = agents.weight[i, v], agents.rewards[i, v]
-            for c in range(d):
-                agents.own[i, to, c] = agents.own[i, v, c]
-                agents.points[i, to, c] = agents.points[i, v, c]
-        agents.held[i] -= count[a]
+        _multiply_all(agents, i, count[a])
+        inverse, theta = target(agents.inverse, e * d * d), target(agents.theta, e * d)
+        _multiply_out(agents, count[a], inverse, theta, target(last, 0))
+        _forget_first(agents, i, count[a])
+
+
+@jit
+def knowledge_shared(agents: Resting, inverse: Floats, theta: Floats, last: Floats) -> None:
+    """Write V_i^-1 (n, d, d) and theta_i (n, d) of everybody; `last` (4,) is room."""
+    n, d = theta.shape
+    for i in range(n):
+        inverse[i] = agents.inverse[agents.row[i]]
+        theta[i] = agents.theta[agents.row[i]]
+        _multiply_all(agents, i, agents.held[i])
+        _multiply_out(agents, agents.held[i], target(inverse, i * d * d), target(theta, i * d), target(last, 0))
 
 
 @jit
@@ -263,13 +290,13 @@ def sums_of_points(
     last: Floats,
 ) -> None:
     """Add observations `first[a]` to `end[a]` of agent `who[a]` to row `into[a]` of the sums; `last` (4,) is room."""
-    _, room, d = points.shape
+    _, n, d = points.shape
     for a in range(len(who)):
         i = who[a]
         for v in range(first[a], end[a]):
-            x = address(points, (i * room + v) * d)
+            x = address(points, (v * n + i) * d)
             add_outer(1.0, x, d, target(gram, into[a] * d * d), target(last, 0))
-            axpy(rewards[i, v], x, target(moment, into[a] * d), d)
+            axpy(rewards[v, i], x, target(moment, into[a] * d), d)
 
 
 @jit

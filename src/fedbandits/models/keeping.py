@@ -18,7 +18,7 @@ _LETTERS = 2**18
 @parameters
 class Keeping:
     """`memory`: ``"own"``, matrices of its own for each agent (`models.ridge`), 24 n d^2 bytes; ``"shared"``, one for
-    all who were told the same, and own observations one by one (`models.shared_ridge`), about 64 n d bytes: for those
+    all who were told the same, and own observations one by one (`models.shared_ridge`), about 32 n d bytes: for those
     of whom everybody is told everything now and then. ``"auto"`` shares where own matrices would take more than 4 GB
     for all n agents of the problem, whatever the machine has. Decisions are the same, but where rounding decides.
     """

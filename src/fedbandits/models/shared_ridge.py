@@ -1,8 +1,8 @@
 """Ridge regressions of very many agents: what was told alike is kept once, own observations one by one.
 
 As `models.ridge`, in less memory. Between synchronisations most agents rest on the same statistics, and have seen a
-handful of arms since: 2 (d + 1) numbers for each of these instead of 3 d^2 numbers (`linalg.shared_inverse`). At d = 25
-an agent with four observations has 1.8 kB instead of 15. What is computed is the same, but for rounding.
+handful of arms since: d + 1 numbers for each of these instead of 3 d^2 numbers (`linalg.shared_inverse`). At d = 25
+an agent with four observations has 0.9 kB instead of 15. What is computed is the same, but for rounding.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from fedbandits.linalg.semidefinite import nearest_semidefinite
 from fedbandits.linalg.shared_inverse import (
     Resting,
     fold_shared,
+    knowledge_shared,
     learn_shared,
     pick_shared,
     picks_shared,
@@ -33,20 +34,36 @@ from fedbandits.models.statistics import Statistics
 from fedbandits.models.triggers import Watch, fires
 from fedbandits.models.width import Radius, width_at
 
-_FIRST = 4
-"""Observations that there is room for at first."""
+_FEW = 4
+"""Observations of an agent that is told something often enough for all this to pay."""
 
 
 def numbers_held(dim: int) -> int:
-    """How many numbers an agent of `SharedRidge` keeps at first; more where it observes more between two
-    synchronisations, and somewhat more than one of `RidgeModels` once it has seen d/2.
+    """How many numbers an agent of `SharedRidge` keeps that holds four observations; d + 1 more for each other one that
+    it makes between two synchronisations, and somewhat more than one of `RidgeModels` once it has seen d/2.
     """
-    return 2 * min(_FIRST, _most(dim)) * (dim + 1) + 7
+    return min(_FEW, _most(dim)) * (dim + 1) + 7
 
 
 def _most(dim: int) -> int:
     """How many observations an agent holds before they are multiplied out: more would take longer than its matrix."""
     return max(1, dim // 2)
+
+
+def _room(agents: int, dim: int, least: int) -> tuple[FloatArray, FloatArray]:
+    """Zeros for the observations of so many agents and what they brought: for as many as anybody may hold.
+
+    Systems that give out memory when it is written to ask for addresses alone; where these are refused there is room
+    for fewer, `least` at the least.
+    """
+    room = max(_most(dim), least)
+    while True:
+        try:
+            return np.zeros((room, agents, dim)), np.zeros((room, agents))
+        except MemoryError:
+            if room == least:
+                raise
+            room = max(room // 2, least)
 
 
 class SharedArrays(NamedTuple):
@@ -120,10 +137,10 @@ class SharedRidge(SharedRows, RidgeModels):
     since by the one agent that has the row, where there is any; `inverted` = V^-1 and `estimate` = V^-1 b of both
     together, `volume` = log det V, and `updates`, how many observations were multiplied into the inverse.
 
-    Each agent has, on top of its row, the first `held` (n,) of r observations `points` (n, r, d) and `rewards` (n, r),
-    by the vectors `own` (n, r, d) and numbers `weight` (n, r) of `linalg.shared_inverse`; the first `handed` (n,) of
-    them were handed over. An agent that holds d/2 of them gets a row to itself, into which they are multiplied: one
-    that never hears anything takes the memory of `RidgeModels`, and more. There is room for as many as anybody holds.
+    Each agent has, on top of its row, the first `held` (n,) of r observations `points` (r, n, d) and `rewards` (r, n);
+    the first `handed` (n,) of them were handed over. An agent that holds d/2 of them gets a row to itself, into which
+    they are multiplied: one that never hears anything takes the memory of `RidgeModels`, and more. There is room for
+    as many as an agent may hold, which takes memory where it is written to: the axis of agents is not the first.
 
     `logdet` and `growth` are those of `RidgeModels`. `base`, `fresh`, `inverse` and `theta` are copies, made for those
     who look on: (n, d, d).
@@ -140,7 +157,7 @@ class SharedRidge(SharedRows, RidgeModels):
         "volume",
         "updates",
     )
-    _held: ClassVar[tuple[str, ...]] = ("own", "weight", "points", "rewards")
+    _held: ClassVar[tuple[str, ...]] = ("points", "rewards")
     keeps: ClassVar[tuple[str, ...]] = ("row", *rows, *_held, "held", "handed", "settled", "seen", "logdet", "growth")
     resizes: ClassVar[frozenset[str]] = frozenset((*rows, *_held))
 
@@ -153,13 +170,11 @@ class SharedRidge(SharedRows, RidgeModels):
         self.moment, self.news_moment, self.estimate = (np.zeros((1, dim)) for _ in range(3))
         self.volume = np.full(1, dim * np.log(ridge))
         self.news_count, self.updates = np.zeros(1), np.zeros(1, dtype=np.int64)
-        room = min(_FIRST, _most(dim))
-        self.own, self.points = np.zeros((n, room, dim)), np.zeros((n, room, dim))
-        self.weight, self.rewards = np.zeros((n, room)), np.zeros((n, room))
+        self.points, self.rewards = _room(n, dim, 1)
         self.held, self.handed = np.zeros(n, dtype=np.int64), np.zeros(n, dtype=np.int64)
         self.settled, self.seen = np.zeros(n), np.zeros(n)
         self.logdet, self.growth = np.full(n, dim * np.log(ridge)), np.zeros(n)
-        self._last = np.zeros(4)
+        self._last, self._vectors, self._weights = np.zeros(4), np.empty((0, dim)), np.empty(0)
 
     def __len__(self) -> int:
         return len(self.row)
@@ -186,15 +201,12 @@ class SharedRidge(SharedRows, RidgeModels):
     @property
     def inverse(self) -> FloatArray:  # type: ignore[override]
         """(n, d, d) V^-1."""
-        kept = np.arange(self.own.shape[1]) < self.held[:, None]
-        own = np.where(kept[..., None], self.own, 0.0)
-        return np.asarray(self.inverted[self.row] - np.einsum("nri,nrj->nij", own, own))
+        return self._knowledge()[0]
 
     @property
     def theta(self) -> FloatArray:  # type: ignore[override]
         """(n, d) estimates."""
-        kept = np.arange(self.own.shape[1]) < self.held[:, None]
-        return np.asarray(self.estimate[self.row] + np.einsum("nr,nri->ni", np.where(kept, self.weight, 0.0), self.own))
+        return self._knowledge()[1]
 
     def matrices(self, who: IntArray | slice = slice(None)) -> FloatArray:
         """(w, d, d) V; see `RidgeModels`."""
@@ -229,7 +241,7 @@ class SharedRidge(SharedRows, RidgeModels):
 
     def shared_arrays(self) -> SharedArrays:
         """What compiled loops learn into, by reference."""
-        return SharedArrays(self._known(), self.settled, self.seen, self.logdet, self.growth, self.own.shape[1])
+        return SharedArrays(self._known(), self.settled, self.seen, self.logdet, self.growth, len(self.points))
 
     def optimists(self, width: Radius, watch: Watch) -> SharedOptimists:
         """Optimistic agents on these models, for compiled loops."""
@@ -241,15 +253,12 @@ class SharedRidge(SharedRows, RidgeModels):
         full = np.flatnonzero(self.held >= most)
         if len(full):
             self._fold(full)
-        room = self.own.shape[1]
-        if self.held.max(initial=0) >= room:
-            more = max(min(room + max(2, room // 2), most), int(self.held.max()) + 1) - room
+        held = int(self.held.max(initial=0))
+        if held >= len(self.points):
+            before = {name: getattr(self, name)[:held] for name in self._held}
+            self.points, self.rewards = _room(len(self), self.dim, held + 1)
             for name in self._held:
-                array = getattr(self, name)
-                wider = np.zeros((len(array), room + more, *array.shape[2:]))
-                wider[:, :room] = array
-                setattr(self, name, wider)
-                del array, wider  # one at a time
+                getattr(self, name)[:held] = before.pop(name)
 
     # talking
 
@@ -370,24 +379,25 @@ class SharedRidge(SharedRows, RidgeModels):
         found |= {prefix + name: getattr(self, name)[taken[order]] for name in self.rows}
         found[f"{prefix}row"] = np.argsort(order)[row]
         width = int(self.held.max(initial=0))
-        kept = np.arange(width) < self.held[:, None]
+        kept = np.arange(width)[:, None] < self.held
         for name in self._held:
-            array = getattr(self, name)[:, :width]
+            array = getattr(self, name)[:width]
             found[prefix + name] = np.where(kept.reshape(*kept.shape, *(1,) * (array.ndim - 2)), array, 0.0)
         return found
 
     def _share(self, agent: int, prefix: str) -> State:
         found = super()._share(agent, prefix)
         held = int(self.held[agent])
-        return found | {prefix + name: getattr(self, name)[agent : agent + 1, :held] for name in self._held}
+        return found | {prefix + name: getattr(self, name)[:held, agent : agent + 1] for name in self._held}
 
     def _check_grown(self, state: Mapping[str, Array], prefix: str) -> None:
-        room = state[f"{prefix}own"].shape[1]
-        if state[f"{prefix}held"].max(initial=0) > room:
-            raise ValueError(f"the snapshot's {prefix}held exceeds the room of {prefix}own")
+        most = int(state[f"{prefix}held"].max(initial=0))
+        lengths = {len(state[prefix + name]) for name in self._held}
+        room = lengths.pop() if len(lengths) == 1 else most
+        if most > room:
+            raise ValueError(f"the snapshot's {prefix}held exceeds the room of {prefix}points")
         for name in self._held:
-            given, held = state[prefix + name].shape, getattr(self, name).shape
-            needed = (held[0], room, *held[2:])
+            given, needed = state[prefix + name].shape, (room, *getattr(self, name).shape[1:])
             if given != needed:
                 raise ValueError(f"the snapshot's {prefix}{name} has shape {given}, this population needs {needed}")
         super()._check_grown(state, prefix)
@@ -399,16 +409,16 @@ class SharedRidge(SharedRows, RidgeModels):
     # within
 
     def _known(self) -> Resting:
-        return Resting(
-            self.inverted,
-            self.estimate,
-            self.row,
-            self.own,
-            self.weight,
-            self.points,
-            self.rewards,
-            self.held,
-        )
+        if len(self._weights) < len(self.points):
+            self._vectors, self._weights = np.empty((len(self.points), self.dim)), np.empty(len(self.points))
+        known = self.inverted, self.estimate, self.row, self.points, self.rewards, self.held
+        return Resting(*known, self._vectors, self._weights)
+
+    def _knowledge(self) -> tuple[FloatArray, FloatArray]:
+        """V^-1 (n, d, d) and estimates (n, d)."""
+        inverse, theta = np.empty((len(self), self.dim, self.dim)), np.empty((len(self), self.dim))
+        knowledge_shared(self._known(), inverse, theta, self._last)
+        return inverse, theta
 
     def _news(self, who: IntArray) -> Statistics:
         found = self._summed(who, self.news, self.news_moment, self.handed, self.held)
