@@ -41,11 +41,12 @@ def test_there_is_one_for_each_and_one_for_all(pages):
 
 
 @pytest.mark.parametrize("name", list(ALGORITHMS))
-def test_a_page_has_all_that_is_known(pages, name):
+def test_a_page_has_all_that_is_known(made, pages, name):
     kind, page = ALGORITHMS[name], pages[f"algorithms/{name}.md"]
     about, text = kind.about, page.replace("\\|", "|")
-    for said in (about.talks, about.guarantee, about.source, about.family):
+    for said in (about.talks, about.guarantee, about.source):
         assert f"| {said} |" in text
+    assert f"| family | {made.titled(about.family)} |" in text
     for utterance in about.says:
         assert f"| `{utterance.kind}` | {utterance.direction} |" in text
         assert all(str(field) in text for field in utterance.fields)

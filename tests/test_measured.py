@@ -75,6 +75,9 @@ what was here before
 <!-- measured table tiny metric=regret columns=algorithm of="alone;random" at.clients=6 -->
 <!-- /measured -->
 
+<!-- measured table tiny metric="regret;messages" columns=metric of="random;alone" at.clients=6 name.random=dice -->
+<!-- /measured -->
+
 <!-- measured table tiny metric=regret_per_client rows=label columns=number at.clients=6 at.threshold=2 name.dis=d -->
 <!-- /measured -->
 
@@ -138,6 +141,11 @@ def test_marks_are_filled_in_from_results(measured, results, page):
     assert f"of=alone at.clients=6 -->{float(alone):g}<!--" in text
     assert f"digits=2 -->{float(ratio):g}<!--" in text
     assert "|  | alone | random |\n|---|---|---|\n| Regret | " in text
+    assert "|  | Regret | Messages sent |\n|---|---|---|\n| dice | " in text
+    two = text.partition("| dice | ")[2].splitlines()
+    assert two[0].endswith(" | 0 |")
+    assert two[1].startswith("| alone | ")
+    assert float(two[1].split("|")[2].split("±")[0]) == pytest.approx(regret["alone"], rel=0.02)
     assert "| number | 2 | 4 |\n|---|---|---|\n| d | " in text
     last = text.rpartition("| central | ")[2].partition("\n")[0]
     central = six[six["algorithm"].str.startswith("central")].groupby("algorithm")["each"].mean()

@@ -36,6 +36,14 @@ _BOUNDS = {annotated_types.Gt: ">", annotated_types.Ge: "≥", annotated_types.L
 _CALLS = {"never": "never", "scheduled": "by turns alone", "data": "depends on what agents have observed"}
 VERDICTS = {"holds": "holds", "fails": "**fails**", "undecided": "undecided"}
 _FIGURES = ("regret", "messages", "bytes")
+_CALLED = {
+    "armed": "K-armed",
+    "generalized": "Generalized linear",
+    "gp": "Gaussian processes",
+    "kernel": "Kernels",
+    "nonlinear": "Non-linear",
+}
+"""Families whose names are not words."""
 
 
 def on_config(config: Any) -> Any:
@@ -43,7 +51,7 @@ def on_config(config: Any) -> Any:
     families: dict[str, list[Any]] = {}
     for name, kind in ALGORITHMS.importable().items():
         families.setdefault(kind.about.family, []).append({name: f"{FOLDER}/{name}.md"})
-    pages = [f"{FOLDER}/index.md", *({family.capitalize(): held} for family, held in families.items())]
+    pages = [f"{FOLDER}/index.md", *({titled(family): held} for family, held in families.items())]
     config.nav = [
         {"Algorithms": pages} if part == {"Algorithms": f"{FOLDER}/index.md"} else part for part in config.nav
     ]
@@ -66,6 +74,11 @@ def pages(records: Path = RECORDS) -> dict[str, str]:
     return {f"{FOLDER}/index.md": index(kinds)} | made
 
 
+def titled(family: str) -> str:
+    """What a family is called in headings."""
+    return _CALLED.get(family, family.capitalize())
+
+
 def index(kinds: Mapping[str, type[Any]]) -> str:
     """All algorithms, family by family."""
     lines = ["# Algorithms", "", "One page each. Where to begin: [which algorithm](../choosing.md).", ""]
@@ -76,7 +89,7 @@ def index(kinds: Mapping[str, type[Any]]) -> str:
             for name, kind in kinds.items()
             if kind.about.family == family
         ]
-        lines += [f"## {family.capitalize()}", "", *table(("", "topology", "talks", "guarantee"), rows), ""]
+        lines += [f"## {titled(family)}", "", *table(("", "topology", "talks", "guarantee"), rows), ""]
     return "\n".join(lines)
 
 
@@ -96,7 +109,6 @@ def page(name: str, kind: type[Any], records: Path) -> str:
 def facts(about: About) -> list[str]:
     """The catalogue's entry."""
     told = {
-        "family": about.family,
         "topology": about.topology,
         "talks": about.talks,
         "when agents call": _CALLS[about.calls],
@@ -109,7 +121,7 @@ def facts(about: About) -> list[str]:
         told["needs"] = f"`pip install 'fedbandits[{about.extra}]'`"
     if about.oracle:
         told["oracle"] = "is told what everybody else has to find out: a yardstick, not for use"
-    return table(("", ""), list(told.items()))
+    return table(("family", titled(about.family)), list(told.items()))
 
 
 def wire(about: About) -> list[str]:

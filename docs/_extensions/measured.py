@@ -7,7 +7,8 @@ experiments, in docs/verdicts/EXPERIMENT.json (`fedbandits.findings.recorded`):
     claims EXPERIMENT...                         every claim with its verdict and figures, or only=fails
     table EXPERIMENT metric= columns=            means with standard errors, a row for every algorithm, or rows=COLUMN;
                                                  with columns=algorithm a single row; of several experiments a row each;
-                                                 with medians=yes the median in brackets
+                                                 with medians=yes the median in brackets; with columns=metric one column
+                                                 for each metric="A;B", algorithms in the order of `of`
     best EXPERIMENT metric=                      a table: of all settings that were tried of each algorithm the one with
                                                  the lowest mean, for each value of the columns that concern everybody
     value EXPERIMENT metric= of=                 one mean, within a line of text; per=LABEL divides it by another's
@@ -188,7 +189,9 @@ def table(asked: Asked) -> str:
     across = asked.option("columns")
     several = len(asked.names) > 1
     down = "experiment" if several else asked.options.get("rows", None if across == "algorithm" else "algorithm")
-    if several:
+    if across == "metric":
+        figures = _of_metrics(asked)
+    elif several:
         figures = pd.concat(
             [asked.figures(asked.load(name), [across]).assign(experiment=name) for name in asked.names],
             ignore_index=True,
@@ -198,7 +201,7 @@ def table(asked: Asked) -> str:
     heads = [value for value in pd.unique(figures[across]) if not pd.isna(value)]
     if across == "number":
         heads.sort(reverse=bool(heads[:1] == [max(heads, default=0)]))
-    corner = asked.options.get("corner", "" if down is None or several else across)
+    corner = asked.options.get("corner", "" if down is None or several or across == "metric" else across)
     lines = [f"| {corner} | {' | '.join(map(asked.called, heads))} |", "|---" * (len(heads) + 1) + "|"]
     if down is None:
         titled = [(metric_of(asked.option("metric")).title, figures)]
@@ -209,6 +212,19 @@ def table(asked: Asked) -> str:
         shown = [_shown(asked, cell.iloc[0]) if len(cell) else "" for cell in cells]
         lines.append(f"| {title} | {' | '.join(shown)} |")
     return "\n".join(lines)
+
+
+def _of_metrics(asked: Asked) -> pd.DataFrame:
+    """As `figures` by algorithm, of several metrics under their titles."""
+    parts = []
+    for name in asked.option("metric").split(";"):
+        told = replace(asked, options=asked.options | {"metric": name}).figures(asked.one(), ["algorithm"])
+        parts.append(told.assign(metric=metric_of(name).title))
+    found = pd.concat(parts, ignore_index=True)
+    if "of" not in asked.options:
+        return found
+    order = {label: place for place, label in enumerate(asked.options["of"].split(";"))}
+    return found.sort_values("algorithm", key=lambda labels: labels.map(order), kind="stable")
 
 
 def _shown(asked: Asked, figure: pd.Series) -> str:
