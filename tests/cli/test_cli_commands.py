@@ -180,7 +180,7 @@ def test_report_writes_where_it_is_told(compared: tuple[Path, dict], tmp_path: P
         (["compare", "-a", "random", "--seeds", "0"], "seeds: must be at least 1"),
         (["compare", "-a", "random", "--jobs", "0"], "jobs: must be at least 1"),
         (["compare", "-a", "random", "--engine", "steam"], "known are: local, ray"),
-        (["compare", "-a", "dislinucb", "-e", "linear:clients=1000000000"], "needs at least 6,720 GB of memory"),
+        (["compare", "-a", "dislinucb", "-e", "linear:clients=1000000000"], "needs at least 5,888 GB of memory"),
         (["compare", "-a", "random", "--horizon", "1000000000000"], "horizon: the trace of 1,000,000,000,000 steps"),
         (["compare"], "--algorithm"),
         (["run", "dmeo"], "did you mean 'demo'?"),
