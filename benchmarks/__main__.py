@@ -26,6 +26,7 @@ MODULES = (
     "networks",
     "planning",
     "models",
+    "costs",
     "agent",
 )
 

@@ -56,6 +56,18 @@ def test_a_page_has_all_that_is_known(made, pages, name):
     assert page.count("# ") >= 4
 
 
+def test_costs_are_those_on_record(made, pages):
+    assert set(made.all_costs()) <= set(ALGORITHMS)
+    unknown = {name for name in ALGORITHMS.importable() if "Not measured yet" in pages[f"algorithms/{name}.md"]}
+    assert unknown == set(ALGORITHMS.importable()) - set(made.all_costs())
+    found, page = made.all_costs()["dislinucb"], pages["algorithms/dislinucb.md"]
+    assert f"| at home | `linear`, {found['agents']} agents, d = 25, 25 arms; {found['turns']} turns each" in page
+    assert f"| to the server, for each agent | {found['letters']['uplink']:g} messages, " in page
+    assert "along links" not in page
+    assert "graph `erdos-renyi`" in pages["algorithms/fed-ucb1.md"]
+    assert "along links of the graph, for each agent | 480 messages, 960 scalars |" in pages["algorithms/fed-ucb1.md"]
+
+
 def test_verdicts_are_those_on_record(made, monkeypatch, tmp_path):
     (tmp_path / "small.toml").write_text(
         'title = "Small"\nsource = "ours"\n[environment]\nname = "linear"\ndim = 2\narms = 3\n[run]\nhorizon = 20\n'

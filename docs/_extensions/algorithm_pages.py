@@ -1,7 +1,8 @@
 """A page for every algorithm of the catalogue, and one for all: what is written about it elsewhere, put together.
 
 A hook of mkdocs. The text is the docstring's; what crosses, when, and what is guaranteed are the catalogue's (`About`);
-parameters are the class's own; experiments are the files that name it, with the verdicts on record (`docs/verdicts`).
+parameters are the class's own; what it costs was measured (`benchmarks.costs`, on record in `docs/speed.json`);
+experiments are the files that name it, with the verdicts on record (`docs/verdicts`).
 Nothing is written here, so nothing has to be kept up: whoever adds an algorithm to the registry has a page.
 """
 
@@ -9,6 +10,7 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
+import json
 import math
 import sys
 import types
@@ -25,17 +27,19 @@ from fedbandits.contract.catalogue import About
 from fedbandits.contract.errors import ConfigError
 from fedbandits.experiments import Experiment, load_experiment, shipped_experiments
 from fedbandits.findings.recorded import Recorded
-from fedbandits.report.readable import with_error
+from fedbandits.report.readable import human, with_error
 
 sys.path.insert(0, str(Path(__file__).parent))
 from examples import fenced
 
 FOLDER = "algorithms"
 RECORDS = Path(__file__).parent.parent / "verdicts"
+COSTS = Path(__file__).parent.parent / "speed.json"
 _BOUNDS = {annotated_types.Gt: ">", annotated_types.Ge: "≥", annotated_types.Lt: "<", annotated_types.Le: "≤"}
 _CALLS = {"never": "never", "scheduled": "by turns alone", "data": "depends on what agents have observed"}
 VERDICTS = {"holds": "holds", "fails": "**fails**", "undecided": "undecided"}
 _FIGURES = ("regret", "messages", "bytes")
+_WAYS = {"uplink": "to the server", "downlink": "from the server", "peerlink": "along links of the graph"}
 _CALLED = {
     "armed": "K-armed",
     "generalized": "Generalized linear",
@@ -102,6 +106,7 @@ def page(name: str, kind: type[Any], records: Path) -> str:
         lines += ["## What it does", "", fenced(rest).strip(), ""]
     lines += ["## What crosses the wire", "", *wire(about), ""]
     lines += ["## Parameters", "", *parameters(kind), ""]
+    lines += ["## Cost", "", *cost(name), ""]
     lines += ["## Experiments", "", *experiments(name, records)]
     return "\n".join(lines).rstrip() + "\n"
 
@@ -189,6 +194,33 @@ def default(item: dataclasses.Field[Any]) -> str:
     if item.default is dataclasses.MISSING:
         return "has to be given" if item.default_factory is dataclasses.MISSING else f"`{item.default_factory()}`"
     return "none" if item.default is None else f"`{item.default}`"
+
+
+def cost(name: str) -> list[str]:
+    """What it took where it is at home, with everything as it is by default."""
+    found = all_costs().get(name)
+    if found is None:
+        return ["Not measured yet; `make speed` does."]
+    graph = f", graph `{found['network']}`" if found["network"] else ""
+    where = (
+        f"`{found['environment']}`, {found['agents']} agents, d = {found['dim']}, {found['arms']} arms{graph}; "
+        f"{found['turns']} turns each, default parameters"
+    )
+    told = {
+        "a decision, learning and talk included": f"{human(found['microseconds'], digits=2)} µs of one core",
+        "what an agent keeps": human(found["kept_bytes"], "B"),
+    }
+    for way, called in _WAYS.items():
+        if found["letters"][way]:
+            letters, scalars = (human(found[what][way]) for what in ("letters", "scalars"))
+            told[f"{called}, for each agent"] = f"{letters} messages, {scalars} scalars"
+    return [*table(("at home", where), list(told.items())), "", "Measured with [everything else](../speed.md)."]
+
+
+@cache
+def all_costs() -> dict[str, dict[str, Any]]:
+    """What is on record, by algorithm."""
+    return {each["algorithm"]: each for each in json.loads(COSTS.read_text(encoding="utf-8"))["costs"]}
 
 
 def experiments(name: str, records: Path) -> Iterator[str]:
