@@ -134,13 +134,14 @@ def _growth(record: dict[str, Any]) -> str:
 @table("many")
 def _many(record: dict[str, Any]) -> str:
     return rows(
-        ("agents", "matrices", "decisions", "synchronisations", "CPU seconds", "MB at the peak"),
+        ("agents", "matrices", "decisions", "synchronisations", "µs per decision", "CPU seconds", "MB at the peak"),
         (
             (
                 f"{one['clients']:,}",
                 one["memory"],
                 f"{one['decisions']:,}",
                 one["syncs"],
+                figure(1e6 / one["decisions_per_second"]),
                 figure(one["seconds"]),
                 figure(one["megabytes"], 3),
             )
