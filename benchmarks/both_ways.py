@@ -30,6 +30,7 @@ CASES = (
     ("independent-lints", LINEAR),
     ("dislinucb", LINEAR),
     ("async-linucb", LINEAR),
+    ("fedlinucb-async", LINEAR),
     ("fedlinucb-private", BOUNDED),
     ("private-linucb", BOUNDED),
     ("ldp-linucb", BOUNDED),

@@ -7,7 +7,7 @@ between nobody sees. It is computed when an agent is about to decide, or before 
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,6 +27,18 @@ NOTHING, BEHIND, SHARED = 0, 1, 2
 _MARGIN = 1e-6
 """How close to its threshold, relatively, a level is looked at in time. What agents are told only lowers it, but for
 rounding: others who were told something do not come to call by it."""
+
+
+class Listeners(Protocol):
+    """Whoever has room to note who calls."""
+
+    @property
+    def callers(self) -> IntArray:
+        """(n,) room for those who call."""
+
+    @property
+    def pressed(self) -> BoolArray:
+        """(1,) whether somebody may be calling who has not just decided."""
 
 
 class Late(NamedTuple):
@@ -49,24 +61,24 @@ def late(agents: Sharers) -> Late:
 
 
 @jit_inside
-def find_callers(late: Late, agents: Any, due: bool) -> int:
-    """How many call, those in the first places of `late.callers`, if somebody may."""
+def find_callers(listeners: Listeners, agents: Any, due: bool) -> int:
+    """How many call, those in the first places of `callers`, if somebody may."""
     found = 0
-    if due or late.pressed[0]:
-        for i in range(len(late.callers)):
+    if due or listeners.pressed[0]:
+        for i in range(len(listeners.callers)):
             if calls(agents, i):
-                late.callers[found] = i
+                listeners.callers[found] = i
                 found += 1
-        late.pressed[0] = found > 0
+        listeners.pressed[0] = found > 0
     return found
 
 
 @jit_inside
-def look_again(late: Late, agents: Any) -> None:
+def look_again(listeners: Listeners, agents: Any) -> None:
     """A conversation is over: note whether anybody calls all the same."""
-    late.pressed[0] = False
-    for i in range(len(late.callers)):
-        late.pressed[0] |= calls(agents, i)
+    listeners.pressed[0] = False
+    for i in range(len(listeners.callers)):
+        listeners.pressed[0] |= calls(agents, i)
 
 
 @jit_inside

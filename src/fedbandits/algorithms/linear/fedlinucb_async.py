@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, ClassVar, Literal, NamedTuple
+from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 from pydantic import Field
@@ -11,7 +11,7 @@ from fedbandits.algorithms.linear.parameters import LinearParameters
 from fedbandits.algorithms.linear.servers import PoolServer
 from fedbandits.contract.arrays import BoolArray, FloatArray, IntArray, check_arms, check_feedback, decided
 from fedbandits.contract.catalogue import About
-from fedbandits.contract.compiled import calls, choose, learn, stands_for, untouched
+from fedbandits.contract.compiled import untouched
 from fedbandits.contract.depending import depending
 from fedbandits.contract.messages import Message
 from fedbandits.contract.parameters import parameters
@@ -20,13 +20,14 @@ from fedbandits.contract.problem import Problem
 from fedbandits.contract.streams import Streams
 from fedbandits.contract.wire import WireError
 from fedbandits.linalg import kernels
-from fedbandits.linalg.jit import jit_inside
+from fedbandits.models.downloads import Ahead, Downloaders, DownloadTalk, TalkRoom, talk_room
 from fedbandits.models.paced import Paced, by_schedule
-from fedbandits.models.ridge import solve
+from fedbandits.models.ridge import RidgeSums, solve
 from fedbandits.models.sharing import COLLECT, FRESH, POOL, POOLED_FRESH, handed_over, told
 from fedbandits.models.statistics import Statistics
-from fedbandits.models.told import Told, choose_as_told
-from fedbandits.models.triggers import Trigger, Watch, fires, grown, watch_of
+from fedbandits.models.told import Told
+from fedbandits.models.triggers import Trigger, grown, watch_of
+from fedbandits.models.width import Radius
 
 
 @parameters
@@ -67,59 +68,13 @@ class FedLinUCBAsync(Paced, LinearParameters):
         """n agents that act on their last download."""
         return FedLinUCBAgents(self, problem, n)
 
-    def server(self, problem: Problem, n: int, rng: Streams) -> PoolServer:
+    def server(self, problem: Problem, n: int, rng: Streams) -> DownloadServer:
         """A server that deals with whoever calls."""
-        return PoolServer(self, n, problem.dim, collects="callers", tells="callers")
+        return DownloadServer(self, n, problem.dim)
 
     def factor(self, problem: Problem) -> float:
         """The number a."""
         return 1.0 / problem.agents**2 if self.growth == "theory" else float(self.growth)
-
-
-class Ahead(NamedTuple):
-    """`FedLinUCBAgents` for compiled loops."""
-
-    told: Told
-    logdet: FloatArray
-    inverse: FloatArray
-    theta: FloatArray
-    ahead: FloatArray
-    gram: FloatArray
-    moment: FloatArray
-    seen: FloatArray
-    watch: Watch
-
-
-@stands_for(choose, Ahead)
-@jit_inside
-def _choose(agents: Ahead, i: int, arms: FloatArray, row: int, room: FloatArray) -> int:
-    return choose_as_told(agents.told, i, arms, row, room)
-
-
-@stands_for(learn, Ahead)
-@jit_inside
-def _learn(agents: Ahead, i: int, arms: FloatArray, row: int, pick: int, reward: float, room: FloatArray) -> bool:
-    kernels.observe_one(
-        agents.inverse,
-        agents.theta,
-        agents.ahead,
-        agents.gram,
-        agents.moment,
-        agents.seen,
-        i,
-        arms,
-        row,
-        pick,
-        reward,
-        room,
-    )
-    return False
-
-
-@stands_for(calls, Ahead)
-@jit_inside
-def _calls(agents: Ahead, i: int) -> bool:
-    return fires(agents.watch, agents.seen[i], agents.ahead[i] - agents.logdet[i])
 
 
 class FedLinUCBAgents(Population):
@@ -204,6 +159,12 @@ class FedLinUCBAgents(Population):
             watch,
         )
 
+    def answering(self) -> Any:
+        """See `Population`."""
+        if not isinstance(self._width, Radius) or not untouched(self, FedLinUCBAgents, "answer", "calling"):
+            return None
+        return Downloaders(self.count, self._width, self._ridge, self._counted)
+
     def calling(self) -> BoolArray:
         """Whose fresh data would raise det V by more than the factor 1 + a, or are due."""
         return self._trigger.fired(self.fresh.count, self.ahead_logdet - self.logdet)
@@ -235,3 +196,19 @@ class FedLinUCBAgents(Population):
         if sent.kind != FRESH.kind:
             super().restore(sent, observed)
         self.fresh.merge(sent.who, *handed_over(sent, observed))
+
+
+class DownloadServer(PoolServer):
+    """A pool that whoever calls adds to, and is told."""
+
+    def __init__(self, parameters: LinearParameters, n: int, dim: int) -> None:
+        super().__init__(parameters, n, dim, collects="callers", tells="callers")
+        self._talk_room: TalkRoom | None = None
+
+    def compiled(self, answering: Any) -> Any:
+        """See `Server`."""
+        if not isinstance(answering, Downloaders) or not untouched(self, PoolServer, "converse", "_audience"):
+            return None
+        if self._talk_room is None:
+            self._talk_room = talk_room(len(answering.counts), self.pool.moment.shape[1])
+        return DownloadTalk(answering, RidgeSums(*self.pool), self._talk_room)
