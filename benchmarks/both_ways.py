@@ -31,6 +31,7 @@ CASES = (
     ("dislinucb", LINEAR),
     ("async-linucb", LINEAR),
     ("fedlinucb-async", LINEAR),
+    ("async-linucb-am", "linear-shared:dim=10,arms=10,shared=6"),
     ("fedlinucb-private", BOUNDED),
     ("private-linucb", BOUNDED),
     ("ldp-linucb", BOUNDED),

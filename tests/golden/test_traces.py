@@ -27,6 +27,8 @@ import fedbandits as fb
 FILE = Path(__file__).with_name("traces-0.1.0.jsonl")
 HEAD, *RUNS = (json.loads(line) for line in FILE.read_text(encoding="utf-8").splitlines())
 REAL = {"lastfm", "movielens", "facebook", "gnutella"}
+REDUCED = {"lastfm", "movielens"}
+"""Data whose features BLAS computes: their last bits are the processor's, and decide between arms that are as good."""
 DIGESTED = ("regret", "reward", "counts", "syncs", "regret_by_client", "epsilon")
 
 
@@ -43,9 +45,12 @@ def test_runs_are_what_they_were(runs: list[dict[str, Any]]) -> None:
     used = {run[part]["name"] for run in runs for part in ("environment", "network") if part in run}
     if used & REAL and "FEDBANDITS_DATA" not in os.environ:
         pytest.skip("FEDBANDITS_DATA is not set: these runs need the real data")
+    known = llvmlite.binding.get_host_cpu_name() in HEAD["processors"]
+    if used & REDUCED and not known:
+        pytest.skip("features of these data were computed on another kind of processor")
     for run in runs:
         was, now = dict(run["found"]), outcome(run)
-        if llvmlite.binding.get_host_cpu_name() not in HEAD["processors"]:
+        if not known:
             was.pop("digest", None)
             assert float(now.pop("regret")) == pytest.approx(float(was.pop("regret")), rel=1e-9), run["key"]
         assert {name: now[name] for name in was} == was, run["key"]

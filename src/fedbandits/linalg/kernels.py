@@ -291,7 +291,7 @@ def first_best(row: Address, arms: int) -> int:
 
 
 @jit_inside
-def _score_one(
+def score_one(
     inverse: Address,
     theta: Address,
     width: float,
@@ -301,6 +301,9 @@ def _score_one(
     padded: Address,
     row: Address,
 ) -> None:
+    """Write the optimistic scores of one agent's lanes (d, K) to `row`, which has room for four at the least; `padded`
+    has it for 4 d numbers, zeros at first.
+    """
     if arms < 4:
         pad(lanes, d, arms, padded)
         _score_agent(inverse, theta, width, padded, d, 4, row)
@@ -326,7 +329,7 @@ def _scores_into(
         v = address(inverse, who[a] * d * d)
         t = address(theta, who[a] * d)
         x = address(lanes, a * d * arms)
-        _score_one(v, t, width[a], x, d, arms, scratch, scores)
+        score_one(v, t, width[a], x, d, arms, scratch, scores)
         for k in range(arms):
             out[a, k] = row[k]
 
@@ -349,7 +352,7 @@ def _picks_into(
         v = address(inverse, who[a] * d * d)
         t = address(theta, who[a] * d)
         x = address(lanes, a * d * arms)
-        _score_one(v, t, width[a], x, d, arms, scratch, scores)
+        score_one(v, t, width[a], x, d, arms, scratch, scores)
         out[a] = first_best(scores, arms)
 
 
@@ -399,16 +402,16 @@ def pick_one(inverse: Floats, theta: Floats, i: int, width: float, arms: Floats,
     scores = target(room, 6 * d + 4)
     v = address(inverse, i * d * d)
     x = address(arms, row * d * count)
-    _score_one(v, address(theta, i * d), width, x, d, count, target(room, 0), scores)
+    score_one(v, address(theta, i * d), width, x, d, count, target(room, 0), scores)
     return first_best(scores, count)
 
 
 @jit_part
 def room_for(d: int, arms: int) -> int:
     """How many numbers `pick_one`, `observe_one`, `accumulate_one` and those of `shared_inverse` need to write in
-    between, and 2d at the end for whoever calls them.
+    between, and 2d + K at the end for whoever calls them.
     """
-    return 9 * d + 32 + max(arms, 4)
+    return 9 * d + 32 + 2 * max(arms, 4)
 
 
 @jit_part
@@ -697,7 +700,32 @@ def accumulate(gram: Floats, moment: Floats, count: Floats, who: Ints, x: Floats
 
 
 @jit_inside
-def _observe_at(
+def observe_at(
+    inverse: Floats,
+    theta: Floats,
+    logdet: Floats,
+    gram: Floats,
+    moment: Floats,
+    count: Floats,
+    i: int,
+    x: Address,
+    y: float,
+    d: int,
+    scratch: Address,
+) -> float:
+    """The observation (x, y) of agent i, with room for d + 4 numbers; returns the gain."""
+    last = address(scratch, d)
+    q = sherman_morrison(target(inverse, i * d * d), target(theta, i * d), x, y, d, scratch, last)
+    gain: float = np.log1p(q)
+    logdet[i] += gain
+    add_outer(1.0, x, d, target(gram, i * d * d), last)
+    axpy(y, x, target(moment, i * d), d)
+    count[i] += 1.0
+    return gain
+
+
+@jit_inside
+def _observe_pick(
     inverse: Floats,
     theta: Floats,
     logdet: Floats,
@@ -713,17 +741,8 @@ def _observe_at(
 ) -> float:
     """One observation of agent i, with room for 2d + 4 numbers; returns the gain."""
     _, d, arms = lanes.shape
-    x = scratch
-    u = address(scratch, d)
-    last = address(scratch, 2 * d)
-    gather(address(lanes, row * d * arms), d, arms, pick, x)
-    q = sherman_morrison(target(inverse, i * d * d), target(theta, i * d), x, y, d, u, last)
-    gain: float = np.log1p(q)
-    logdet[i] += gain
-    add_outer(1.0, x, d, target(gram, i * d * d), last)
-    axpy(y, x, target(moment, i * d), d)
-    count[i] += 1.0
-    return gain
+    gather(address(lanes, row * d * arms), d, arms, pick, scratch)
+    return observe_at(inverse, theta, logdet, gram, moment, count, i, scratch, y, d, address(scratch, d))
 
 
 @jit_inside
@@ -743,7 +762,7 @@ def observe_one(
 ) -> float:
     """What `observe` does for agent i, which has taken the arm `pick` of `lanes[row]`; see `pick_one`."""
     d = lanes.shape[1]
-    return _observe_at(inverse, theta, logdet, gram, moment, count, i, lanes, row, pick, y, target(room, 4 * d))
+    return _observe_pick(inverse, theta, logdet, gram, moment, count, i, lanes, row, pick, y, target(room, 4 * d))
 
 
 @jit_part
@@ -775,7 +794,7 @@ def _observe_into(
     gain: Floats,
 ) -> None:
     for a in range(who.size):
-        gain[a] = _observe_at(
+        gain[a] = _observe_pick(
             inverse, theta, logdet, gram, moment, count, who[a], lanes, a, picks[a], y[a], target(scratch, 0)
         )
 

@@ -10,6 +10,8 @@ from fedbandits.algorithms import AsyncLinUCBAM
 from fedbandits.contract.facts import Shared
 from fedbandits.contract.problem import Problem
 from fedbandits.contract.streams import Streams
+from fedbandits.models import ridge
+from fedbandits.models.two_blocks import alternate
 
 G, D, N = 3, 5, 4
 
@@ -80,10 +82,32 @@ def test_an_upload_does_not_change_the_estimates():
     observed(agents, 6, np.random.default_rng(4))
     common, local = agents.common.theta.copy(), agents.local.theta.copy()
     agents.answer(fb.Message("collect", np.arange(N)))
-    agents._alternate(np.arange(N), agents.common.theta.copy())
+    alternate(agents._blocks(), np.arange(N))
     # one more alternation moves them a little further towards the joint solution, and no more than that
     assert np.abs(agents.common.theta - common).max() < 0.1
     assert np.abs(agents.local.theta - local).max() < 0.1
+
+
+def test_inverses_are_computed_anew_after_many_updates_and_estimates_stay():
+    runs = []
+    for compiled in (True, False):
+        run = fb.Simulation(
+            "async-linucb-am:gamma_up=inf", "linear-shared:clients=2,dim=5,shared=3,arms=4", ridge.REFRESH_EVERY + 3
+        )
+        run.compiled = compiled
+        run.run(ridge.REFRESH_EVERY - 1)
+        models = run.agents.common
+        models.inverse[:] *= 1 + 1e-6  # what is worn
+        before = models.theta.copy()
+        run.run(1)
+        assert np.abs(models.theta - before).max() < 1e-2
+        np.testing.assert_allclose(models.inverse @ models.matrices(), np.tile(np.eye(3), (2, 1, 1)), atol=1e-9)
+        assert not models.updates.any()
+        run.run()
+        assert run.played == (ridge.REFRESH_EVERY + 3 if compiled else 0)
+        runs.append(run.state())
+    one, other = runs
+    assert not [name for name in one if not np.array_equal(one[name], other[name])]
 
 
 @pytest.mark.parametrize("shared", [None, 5, 6])

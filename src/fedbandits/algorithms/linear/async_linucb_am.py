@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 from pydantic import Field
@@ -10,6 +10,7 @@ from pydantic import Field
 from fedbandits.algorithms.linear.async_linucb import AsyncParameters, AsyncServer
 from fedbandits.contract.arrays import BoolArray, FloatArray, IntArray, check_arms, check_feedback, first_highest
 from fedbandits.contract.catalogue import About, ConfigError
+from fedbandits.contract.compiled import untouched
 from fedbandits.contract.depending import depending
 from fedbandits.contract.facts import Norms, Shared
 from fedbandits.contract.messages import Message
@@ -24,6 +25,9 @@ from fedbandits.models.optimistic import WidthRule
 from fedbandits.models.paced import by_schedule
 from fedbandits.models.ridge import RidgeModels
 from fedbandits.models.sharing import COLLECT, counting, handed_over, told
+from fedbandits.models.triggers import watch_of
+from fedbandits.models.two_blocks import TwoBlockOptimists, TwoBlocks, alternate, learn_all
+from fedbandits.models.width import Radius
 
 
 def _shared() -> tuple[WireField, ...]:
@@ -123,6 +127,7 @@ class AsyncLinUCBAMAgents(Population):
         self.local = RidgeModels(n, problem.dim - split, parameters.ridge)
         self.crossed = np.zeros((n, split, problem.dim - split))
         self.crossed_all = np.zeros_like(self.crossed)
+        self._spare = np.empty((2, max(self.crossed.shape[1:])))
 
     def choose(self, who: IntArray, arms: FloatArray) -> IntArray:
         """The arm with the largest sum of both blocks' optimistic indices."""
@@ -138,14 +143,23 @@ class AsyncLinUCBAMAgents(Population):
     def learn(self, who: IntArray, arms: FloatArray, picks: IntArray, rewards: FloatArray) -> None:
         """One observation per agent in `who`, then alternate between the blocks."""
         check_feedback(who, arms, picks, rewards, self._n, self._dim)
-        estimate = self.common.theta[who]
-        self.common.learn(who, arms[:, :, : self._split], picks, rewards)
-        self.local.learn(who, arms[:, :, self._split :], picks, rewards)
-        x = arms[np.arange(len(who)), picks]
-        products = x[:, : self._split, None] * x[:, None, self._split :]
-        self.crossed[who] += products
-        self.crossed_all[who] += products
-        self._alternate(who, estimate)
+        if learn_all(self._blocks(), who, kernels.as_lanes(arms), picks, rewards):
+            self.tend()
+
+    def compiled(self) -> Any:
+        """See `Population`: with widths and a trigger that compiled loops know."""
+        watch, (common, local) = watch_of(self._trigger), self._widths
+        spoken_for = untouched(self, AsyncLinUCBAMAgents, "choose", "scores", "learn", "calling")
+        if watch is None or not isinstance(common, Radius) or not isinstance(local, Radius) or not spoken_for:
+            return None
+        return TwoBlockOptimists(self._blocks(), (common, local), watch)
+
+    def tend(self) -> None:
+        """Compute inverses anew that have gone through enough single updates; estimates are not those regressions'."""
+        for models in (self.common, self.local):
+            theta = models.theta.copy()
+            models.refresh()
+            models.theta[:] = theta
 
     def calling(self) -> BoolArray:
         """Whose fresh data raise the shared block's determinant by more than gamma_up."""
@@ -168,7 +182,8 @@ class AsyncLinUCBAMAgents(Population):
             raise WireError(f"AsyncLinUCB-AM agents do not understand {request.kind!r}")
         estimate = common.theta[who]
         common.absorb(who, *told(request))
-        self._alternate(who, estimate)
+        common.theta[who] = estimate
+        alternate(self._blocks(), who)
         return None
 
     def restore(self, sent: Message, observed: FloatArray) -> None:
@@ -195,14 +210,7 @@ class AsyncLinUCBAMAgents(Population):
             return local
         return np.where(strayed[:, None], local * (self._reach / np.where(strayed, norms, 1.0))[:, None], local)
 
-    def _alternate(self, who: IntArray, estimate: FloatArray) -> None:
-        """Alternate from the last `estimate` (w, g) of the shared block, not from its own regression on all of y."""
+    def _blocks(self) -> TwoBlocks:
         common, local = self.common, self.local
-        common.theta[who] = estimate
-        crossed_all = self.crossed_all[who]
-        for _ in range(self._alternations):
-            left = local.fresh.moment[who] - np.einsum("wgl,wg->wl", crossed_all, common.theta[who])
-            local.theta[who] = np.einsum("wij,wj->wi", local.inverse[who], left)
-            known = common.base.moment[who] + common.fresh.moment[who]
-            left = known - self._explained(who, local.theta[who])
-            common.theta[who] = np.einsum("wij,wj->wi", common.inverse[who], left)
+        moments = common.base.moment, self.crossed, self.crossed_all
+        return TwoBlocks(common.arrays(), local.arrays(), *moments, self._alternations, self._spare)
