@@ -43,7 +43,7 @@ def test_arms_are_cut_down_by_norms_as_numpy_adds_them_up(dim):
         "dislinucb|gaussian:clip=learned,mechanism=fresh",  # cut down to frames
         "dislinucb|gaussian:unit=person",  # observations are about persons
         "ldp-linucb",  # uploads after every turn: nothing is left to play
-        "async-linucb-am:shared=2|quantise",  # agents inside have no compiled functions
+        "dis-kernel-features|quantise",  # agents inside have no compiled functions
         "fedlinucb-private:constants=thesis,mechanism=tree,threshold=3,leaky=true",  # a trigger of its own
     ],
 )
